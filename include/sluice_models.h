@@ -81,7 +81,7 @@ typedef struct sluice_text_options {
   int64_t top_k;             /* 0: all tokens */
   double top_p;              /* 0: 1 */
   uint64_t seed;             /* 0: 1 */
-  int without_replacement;   /* not 0: no answer is drawn twice; without top_k and top_p */
+  int without_replacement;   /* of draws: not 0: none is drawn twice; without top_k, top_p */
   const char* const* banned; /* UTF-8: words and phrases that no answer holds */
   int64_t banned_count;
   const char* const* forced; /* of a search: those that every answer holds, up to 64 */

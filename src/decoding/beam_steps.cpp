@@ -27,7 +27,8 @@ kernel::Rules rules_of(const BeamStepsOptions& options) {
   return rules;
 }
 
-kernel::Extent extent_of(const BeamStepsOptions& options, std::int64_t inputs, DType dtype) {
+kernel::Extent extent_of(const BeamStepsOptions& options, std::int64_t inputs, DType dtype,
+                         bool masked) {
   kernel::Extent extent;
   extent.inputs = inputs;
   extent.beam = options.beam;
@@ -35,6 +36,7 @@ kernel::Extent extent_of(const BeamStepsOptions& options, std::int64_t inputs, D
   // An input is made to end at its maximum length, which is one step further than any is taken.
   extent.max_length = options.steps;
   extent.dtype = dtype;
+  extent.masked = masked;
   return extent;
 }
 
@@ -82,7 +84,7 @@ struct BeamSteps::Plan {
         arena(arena_in),
         options(options_in),
         rules(rules_of(options_in)),
-        capacity(extent_of(options_in, inputs, dtype)),
+        capacity(extent_of(options_in, inputs, dtype, !mask.allowed.empty())),
         words(mask.allowed.empty() ? 0 : token_mask::words_of(model_in.vocabulary())),
         state(planner, capacity) {
     const std::int64_t rows = capacity.rows(), steps_of = options.steps;
@@ -178,7 +180,8 @@ BeamStepsResults BeamSteps::run(const Context& context, const BeamRows& rows,
   Plan& plan = *plan_;
   plan.check(rows, mask);
   models::StepModel& model = *plan.model;
-  const kernel::Extent extent = extent_of(plan.options, rows.inputs, plan.capacity.dtype);
+  const kernel::Extent extent =
+      extent_of(plan.options, rows.inputs, plan.capacity.dtype, plan.capacity.masked);
   const kernel::State state = plan.state.view(plan.arena, extent);
   const Tensor logits =
       plan.arena.tensor(plan.logits, extent.dtype, {extent.rows(), model.vocabulary()});

@@ -226,7 +226,7 @@ TEST(Decode, HoldsAnswersToWords) {
   refuses({"--force", "a b", "--ban", "b"},
           "the forced 'a b' of input 1 holds 'b', which is banned");
   refuses({"--force", "a b c", "--max-length", "2"},
-          "input 1 takes 3 tokens, but they have at most 2");
+          "input 1 take 3 tokens one after the other, but answers have at most 2");
   refuses({"--forced", "banned.txt", "--groups", "2"}, "beam is 5, which 2 groups");
   place.write("short.txt", "a\n");
   refuses({"--forced", "short.txt"}, "lines of --forced: 1, of the input: 3");

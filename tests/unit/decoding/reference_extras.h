@@ -108,10 +108,10 @@ class ReferenceExtras {
     return joined;
   }
 
-  /// The best of all outputs that there are.
-  std::vector<Hypothesis> exhaustive() {
+  /// The best of all outputs that there are, or of those that leave room for phrases everywhere.
+  std::vector<Hypothesis> exhaustive(bool look_ahead = false) {
     std::vector<Hypothesis> found;
-    enumerate(root(), found);
+    enumerate(root(), found, look_ahead);
     sort_and_cut(found, options_.nbest);
     return found;
   }
@@ -258,15 +258,15 @@ class ReferenceExtras {
     return bound <= group.found.back().normalised_score;
   }
 
-  void enumerate(const Prefix& prefix, std::vector<Hypothesis>& found) const {
+  void enumerate(const Prefix& prefix, std::vector<Hypothesis>& found, bool look_ahead) const {
     const auto log_p = reference_log_softmax(logit_, prefix.node, vocabulary_);
     for (std::int32_t v = 0; v < static_cast<std::int32_t>(vocabulary_); ++v) {
-      if (!allows(prefix, v, false)) continue;
+      if (!allows(prefix, v, look_ahead)) continue;
       const double score = prefix.score + log_p[static_cast<std::size_t>(v)];
       if (v == data::kEosId) {
         found.push_back(ended(prefix, score));
       } else {
-        enumerate(extended(prefix, v, score), found);
+        enumerate(extended(prefix, v, score), found, look_ahead);
       }
     }
   }

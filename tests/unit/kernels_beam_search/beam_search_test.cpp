@@ -78,7 +78,9 @@ TEST_P(BeamSearchKernel, TakesTheLargestOfALargeVocabulary) {
   for (const std::int64_t vocabulary : {37, 64, 200, 4099, 11003}) {
     for (const std::int64_t beam : {1, 5, 32, 64}) {
       if (beam > vocabulary - 4) continue;
-      const State state = started({1, beam, 1, 3, 0, false, DType::kFloat32}, {3}, rules);
+      Extent extent{1, beam, 1, 3, 0, false, DType::kFloat32};
+      extent.masked = true;
+      const State state = started(extent, {3}, rules);
       const auto row = coarse_values<float>(engine, vocabulary);
       std::vector<float> rows;
       for (std::int64_t r = 0; r < beam; ++r) rows.insert(rows.end(), row.begin(), row.end());
@@ -306,7 +308,9 @@ TEST_P(BeamSearchKernel, TakesWhatAMaskAllows) {
   for (const std::int64_t vocabulary : {38, 300, 4099}) {
     for (const std::int64_t beam : {1, 6, 33}) {
       SCOPED_TRACE(fmt::format("{} tokens, {} beams", vocabulary, beam));
-      const State state = started({1, beam, 1, 3, 0, false, DType::kFloat32}, {3}, rules);
+      Extent extent{1, beam, 1, 3, 0, false, DType::kFloat32};
+      extent.masked = true;
+      const State state = started(extent, {3}, rules);
       const auto row = coarse_values<float>(engine, vocabulary);
       std::vector<float> rows;
       for (std::int64_t r = 0; r < beam; ++r) rows.insert(rows.end(), row.begin(), row.end());
@@ -344,7 +348,9 @@ TEST_P(BeamSearchKernel, TakesWhatAMaskAllows) {
 TEST_P(BeamSearchKernel, EndsRowsThatMayGoOnWithNothing) {
   Rules rules;
   rules.min_length = 2;
-  const State state = started({2, 2, 1, 3, 0, false, DType::kFloat32}, {3, 3}, rules);
+  Extent extent{2, 2, 1, 3, 0, false, DType::kFloat32};
+  extent.masked = true;
+  const State state = started(extent, {3, 3}, rules);
   const Tensor logits = put(std::vector<float>(4 * 7, 0.0f), {4, 7});
   advance(context_, rules, state, logits, Tensor());
   const Ids all{0, 1, 2, 3, 4, 5, 6};
@@ -393,8 +399,13 @@ TEST_P(BeamSearchKernel, RefusesTensorsThatDoNotFit) {
   negative.length_penalty = -1;
   refuses(negative, state, logits, attention);
   Extras extras;
+  extras.mask = poisoned(DType::kInt32, {4, 1});
+  EXPECT_THROW(advance(context_, {}, state, logits, attention, extras), Error);  // not asked for
   extras.mask = poisoned(DType::kInt32, {4, 2});
-  EXPECT_THROW(advance(context_, {}, state, logits, attention, extras), Error);
+  Extent masked = state.extent;
+  masked.masked = true;
+  const State with_mask = started(masked, {3, 3});
+  EXPECT_THROW(advance(context_, {}, with_mask, logits, attention, extras), Error);
   State damaged = state;
   damaged.scores = poisoned(DType::kFloat64, {3});
   refuses({}, damaged, logits, attention);
