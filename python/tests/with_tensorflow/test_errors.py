@@ -117,7 +117,11 @@ def test_the_op_itself_reads_no_memory_of_others():
                 hidden=[HIDDEN], projection=[], directions=1, weight_kinds=["weight_ih", "weight_hh", "bias_ih", "bias_hh"],
                 batch_first=False, training=True)
     results = ops.sluice_recurrent(**good)
-    for name, value, pattern in (("hidden", [-1], "greater than 0"), ("directions", 3, "directions is 3"),
+    for name, value, pattern in (("hidden", [-1], "hidden has -1; a width is 1 to"),
+                                 ("hidden", [2**61 + 1], "hidden has 2305843009213693953; a width is 1 to"),
+                                 ("projection", [2**62], "projection has 4611686018427387904; a width is 1 to"),
+                                 ("hidden", [2**29], r"weight_ih has shape \[28,5\], not \[2147483648,5\]"),
+                                 ("directions", 3, "directions is 3"),
                                  ("projection", [1, 2], "as many numbers as hidden"),
                                  ("weight_kinds", ["weight_ih", "weight_hh", "bias", "bias_hh"], "weight_kinds has 'bias'"),
                                  ("weight_kinds", ["weight_hh", "weight_ih", "bias_ih", "bias_hh"], "one 'weight_ih', its first"),
