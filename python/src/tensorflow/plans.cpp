@@ -5,6 +5,7 @@
 #include <absl/types/span.h>
 
 #include <algorithm>
+#include <array>
 
 namespace sluice::tensorflow {
 namespace {
@@ -28,12 +29,15 @@ std::string key_of(const sluice_recurrent_options& o) {
   const auto text = [&](const std::int64_t* widths) {
     return widths == nullptr ? "" : absl::StrJoin(absl::MakeConstSpan(widths, layers), ",");
   };
-  return absl::StrJoin(
+  std::string key = absl::StrJoin(
       std::make_tuple(o.cell, o.directions, o.input, text(o.hidden), text(o.projection), o.time,
                       o.rows, o.dtype, o.weight_dtype, o.cell_dtype, o.training, o.strided,
-                      o.dropout, o.resets, o.peepholes, o.layer_norm, o.zoneout_h, o.zoneout_c,
-                      o.recurrent_dropout, o.implementation),
+                      o.resets, o.peepholes, o.layer_norm, o.implementation),
       " ");
+  // All their bits: text has six digits of a rate.
+  const std::array rates{o.dropout, o.zoneout_h, o.zoneout_c, o.recurrent_dropout};
+  key.append(reinterpret_cast<const char*>(rates.data()), sizeof rates);
+  return key;
 }
 
 }  // namespace

@@ -131,6 +131,15 @@ def test_what_is_drawn(rate, rng):
     assert abs(difference / 2e-6 - expected) < 1e-6 * max(1, abs(expected))
 
 
+def test_rates_that_are_almost_equal_have_plans_of_their_own(rng):
+    weights = random_weights(rng, "lstm", 5, 7)
+    x = rng.uniform(-1, 1, (6, 3, 5))
+    for rate in (0.25, 0.25 + 2**-23):  # Exact in float32; six digits of both are equal.
+        expected, _ = sluice.numpy.Stack("lstm", weights, zoneout_h=rate)(x)
+        # The rates differ by 1.2e-7 and so do the outputs, about.
+        assert_close(sluice.tensorflow.lstm(x, weights, zoneout_h=rate)[0], expected, TOLERANCE)
+
+
 def test_without_training_nothing_is_drawn(rng):
     weights = variables(random_weights(rng, "lstm", 5, 16, 2))
     x = tf.constant(rng.uniform(-1, 1, (6, 3, 5)))
