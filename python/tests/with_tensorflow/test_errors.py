@@ -149,11 +149,16 @@ def imported_with(library):
     return result.stderr.splitlines()[-1]
 
 
-def test_a_library_that_is_missing_or_of_another_tensorflow(ops, tmp_path):
+def test_a_library_that_is_missing_or_of_other_versions(ops, tmp_path):
     line = imported_with(tmp_path / "none.so")
     assert line.startswith("ImportError: ") and "none.so is missing; `python -m sluice.tensorflow.build` builds it" in line
     other = tmp_path / "other.so"
-    version = f"built for {tf.__version__}\0".encode()
-    other.write_bytes(ops.read_bytes().replace(version, b"built for 1.15.0".ljust(len(version), b"\0")))
-    line = imported_with(other)
-    assert line.startswith("ImportError: ") and f"was built for TensorFlow 1.15.0, and this is {tf.__version__}" in line
+    own = f"built for {_library.versions()}\0".encode()
+    assert ops.read_bytes().count(own) == 1
+    for versions in (f"TensorFlow 1.15.0 and Sluice {sluice.__version__}", f"TensorFlow {tf.__version__} and Sluice 0.0.9"):
+        other.write_bytes(ops.read_bytes().replace(own, f"built for {versions}".encode().ljust(len(own), b"\0")))
+        line = imported_with(other)
+        assert line.startswith("ImportError: ") and f"was built for {versions}, and this is {_library.versions()}" in line
+    library = ops.read_bytes().replace(b"sluice_tensorflow built for", b"sluice_tensorflow_built_for")
+    other.write_bytes(library)
+    assert "was built for unknown versions" in imported_with(other)
