@@ -63,8 +63,8 @@ absl::Status gradient_shapes(InferenceContext* context) {
 
 using Builder = tf::register_op::OpDefBuilderWrapper;
 
-/// What both ops have. `weights`: of layer after layer, in it of direction after direction; `h0` to
-/// `resets` have one tensor or none.
+/// The attributes and inputs of both ops. `weights` go layer by layer, in a layer direction by
+/// direction. `h0` to `resets` have one tensor or none.
 Builder op(const char* name) {
   return Builder(name)
       .Attr("T: {float, double, bfloat16}")

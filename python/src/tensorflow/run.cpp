@@ -28,7 +28,7 @@ absl::Status check_shape(const char* name, const tf::Tensor& tensor, const tf::T
   return invalid(name, " has shape ", tensor.shape().DebugString(), ", not ", shape.DebugString());
 }
 
-/// Of a list that has one tensor or none.
+/// Checks a list that has one tensor or none.
 absl::Status check_optional(const char* name, const tf::OpInputList& list,
                             const tf::TensorShape& shape) {
   if (list.size() > 1) return invalid(name, " has ", list.size(), " tensors, not one or none");
@@ -115,7 +115,7 @@ absl::Status Run::check() const {
 }
 
 absl::Status Run::prepare() {
-  TF_RETURN_IF_ERROR(lane_.borrow(context_));
+  TF_RETURN_IF_ERROR(stream_.borrow(context_));
   sluice_recurrent_options options = stack_->options();
   options.training = training_ ? 1 : 0;
   options.input = x_->dim_size(2);
@@ -125,8 +125,8 @@ absl::Status Run::prepare() {
   options.weight_dtype = dtype_of(weights_[0].dtype());
   options.cell_dtype = options.dtype;
   options.resets = resets_.size();
-  TF_RETURN_IF_ERROR(lane_->plan(options, &plan_));
-  return lane_->workspace(*plan_, &memory_.workspace);
+  TF_RETURN_IF_ERROR(stream_->plan(options, &plan_));
+  return stream_->workspace(*plan_, &memory_.workspace);
 }
 
 template <typename Tensors>

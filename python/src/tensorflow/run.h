@@ -12,7 +12,7 @@ class Run {
   /// Checks the inputs against each other. Memory is never read or written past a tensor's end
   /// after this.
   absl::Status check() const;
-  /// Borrows a lane and finds the plan.
+  /// Borrows a stream and finds the plan.
   absl::Status prepare();
 
   std::int64_t time() const { return args_.time; }
@@ -50,7 +50,7 @@ class Run {
   tf::TensorShape y_shape_, h_shape_, c_shape_;
   sluice_recurrent_forward_args args_ = SLUICE_INIT(sluice_recurrent_forward_args);
   sluice_recurrent_memory memory_ = SLUICE_INIT(sluice_recurrent_memory);
-  BorrowedLane lane_;
+  StreamLoan stream_;
   const Plan* plan_ = nullptr;
 };
 

@@ -56,7 +56,7 @@ struct Stack {
   /// [0] for cells without c.
   absl::Status c_shape(std::int64_t rows, tf::TensorShape* shape) const;
 
-  /// What a plan is made for. Points into this object.
+  /// The plan's options, which point into this object.
   sluice_recurrent_options options() const;
 };
 
