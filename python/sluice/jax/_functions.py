@@ -128,7 +128,7 @@ def _dtype_name(dtype, weight_dtype):
     return name
 
 
-def _config(cell, arrays, bidirectional, batch_first, dtype, implementation, rates):
+def _config(cell, arrays, bidirectional, batch_first, dtype, implementation, key, rates):
     layout = layout_of(cell, {name: array.shape for name, array in arrays.items()}, bidirectional)
     weight_dtype = arrays["weight_ih_l0"].dtype.name
     name = _dtype_name(dtype, weight_dtype)
@@ -139,6 +139,8 @@ def _config(cell, arrays, bidirectional, batch_first, dtype, implementation, rat
         if not 0 <= value < 1:
             raise ValueError(f"{rate} is {value}; a rate is at least 0 and less than 1")
     rates = {rate: float(rates.get(rate, 0.0)) for rate in ("dropout", "zoneout_h", "zoneout_c", "recurrent_dropout")}
+    if key is None:
+        rates.update(dropout=0.0, recurrent_dropout=0.0)  # a gradient's forward would draw them otherwise
     precision = (jax.config.jax_default_matmul_precision or "default").lower()
     return Config(cell, layout.input, layout.hidden, layout.projection, layout.directions,
                   tuple(tuple(names) for names in layout.names()), layout.peepholes, layout.layer_norm, name, weight_dtype,
@@ -183,7 +185,7 @@ def _stack(cell, x, weights, hx, lengths, resets, batch_first, bidirectional, dt
     if not isinstance(weights, Mapping):
         raise TypeError(f"weights is of type {type(weights).__name__}; it must be a dict from names to arrays")
     arrays = {name: _array(value, name) for name, value in weights.items()}
-    config = _config(cell, arrays, bidirectional, batch_first, dtype, implementation, rates)
+    config = _config(cell, arrays, bidirectional, batch_first, dtype, implementation, key, rates)
     x = _array(x, "x")
     if x.dtype.name != config.dtype:
         raise TypeError(f"x is {x.dtype}; the stack computes {config.dtype}")
