@@ -223,7 +223,10 @@ def _run(config, x, weights, optional):
     """y, hn and, of an LSTM, cn. optional: some of h0, c0, lengths, resets and key."""
     time, rows = config.extent(x.shape)
     if "lengths" in optional:
-        optional["lengths"] = jnp.clip(optional["lengths"], 0, time).astype(jnp.int32)
+        lengths = optional["lengths"]
+        if lengths.dtype.itemsize < 4:
+            lengths = lengths.astype(jnp.int32)  # int8 does not hold a time above 127
+        optional["lengths"] = jnp.clip(lengths, 0, time).astype(jnp.int32)
     if "resets" in optional:
         resets = optional["resets"] != 0
         optional["resets"] = (resets.T if config.batch_first else resets).astype(jnp.int32)

@@ -108,6 +108,14 @@ def test_lengths_that_jax_has_are_limited():
     np.testing.assert_array_equal(y, lstm(X, WEIGHTS, lengths=[0, TIME, 2])[0])
 
 
+@pytest.mark.parametrize("dtype", ("int8", "uint8", "int16", "uint32", "int64"))
+def test_lengths_of_every_integer_dtype(dtype):
+    time = 300  # more than int8 and uint8 hold
+    x = RNG.standard_normal((time, ROWS, INPUT))
+    y, _ = lstm(x, WEIGHTS, lengths=jnp.asarray([100, 120, 3], dtype))
+    np.testing.assert_array_equal(y, lstm(x, WEIGHTS, lengths=[100, 120, 3])[0])
+
+
 @pytest.mark.skipif(any(device.platform == "gpu" for device in jax.devices()), reason="a GPU has float16")
 def test_float16_is_a_gpus():
     with pytest.raises(NotImplementedError, match="float16"):
