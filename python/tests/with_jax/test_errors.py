@@ -122,8 +122,8 @@ def test_float16_is_a_gpus():
         lstm(jnp.asarray(X, "float16"), as_dtype("float16"))
 
 
-def test_what_a_device_says_while_it_runs():
-    """A call that was traced for less memory than the device needs."""
+def run_pack(change):
+    """Packs the weights of a GRU by a call that `change` has changed."""
     from sluice.jax import _calls, _config
 
     config = _config.Config("gru", 2, (3,), (), 1, (("weight_ih", "weight_hh"),), False, False, "float32", "float32", False,
@@ -132,11 +132,28 @@ def test_what_a_device_says_while_it_runs():
 
     def pack():
         calls = _calls.Calls(config, (4, 1, 2), False, ())
-        calls.packed = _calls.bytes_of(8)
+        change(calls)
         return calls.pack(weights)
 
+    jax.block_until_ready(jax.jit(pack)())
+
+
+def test_a_call_traced_for_another_device_is_refused():
+    from sluice.jax import _calls
+
     with pytest.raises(Exception, match="Sluice: the call was traced for another device: its packed weights has 8 bytes"):
-        jax.block_until_ready(jax.jit(pack)())
+        run_pack(lambda calls: setattr(calls, "packed", _calls.bytes_of(8)))
+
+
+def test_a_call_of_another_version_is_refused():
+    message = f"Sluice: the call was traced with Sluice 0.0.1, and this is Sluice {sluice.__version__}; trace it again"
+    with pytest.raises(Exception, match=message):
+        run_pack(lambda calls: calls._attributes.update(version="0.0.1"))
+    with pytest.raises(Exception, match="the attributes of the call are not those of this build"):
+        run_pack(lambda calls: calls._attributes.update(numbers=calls._attributes["numbers"][:-1]))
+    # The version is part of what JAX's compilation cache looks for.
+    text = jax.jit(lambda x: lstm(x, WEIGHTS)[0]).lower(jnp.asarray(X)).as_text()
+    assert f'version = "{sluice.__version__}"' in text
 
 
 def test_importing_sluice_imports_no_jax():
