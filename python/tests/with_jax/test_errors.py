@@ -28,6 +28,10 @@ def as_dtype(dtype):
     return {name: jnp.asarray(value, dtype) for name, value in WEIGHTS.items()}
 
 
+def symbolic(shape):
+    return jax.ShapeDtypeStruct(jax.export.symbolic_shape(shape), jnp.float64)
+
+
 CASES = {
     "features": (ValueError, r"x has shape \(4, 3, 4\).* 5 features", lambda: lstm(X[..., :4], WEIGHTS)),
     "dimensions": (ValueError, "3 dimensions", lambda: lstm(X[None], WEIGHTS)),
@@ -82,9 +86,21 @@ CASES = {
     "lengths_rank": (ValueError, r"lengths has shape \(3, 1\)", lambda: lstm(X, WEIGHTS, lengths=jnp.ones((3, 1), int))),
     "resets_shape": (ValueError, "resets has shape", lambda: lstm(X, WEIGHTS, resets=np.zeros((ROWS, TIME), bool))),
     "resets_real": (TypeError, "resets is float64", lambda: lstm(X, WEIGHTS, resets=np.zeros((TIME, ROWS)))),
+    "lengths_traced": (TypeError, "lengths is a list with values that JAX traces; make one array of them by jnp.stack",
+                       lambda: jax.jit(lambda n: lstm(X, WEIGHTS, lengths=[n, 1, 2]))(3)),
+    "symbolic_x": (NotImplementedError, r"x has the shape \(4, rows, 5\); export a function with numbers",
+                   lambda: jax.export.export(jax.jit(lambda x: lstm(x, WEIGHTS)))(symbolic("4, rows, 5"))),
+    "symbolic_weights": (NotImplementedError, r"weight_ih_l0 has the shape \(24, width\); export a function with numbers",
+                         lambda: jax.export.export(jax.jit(lambda w: lstm(X, changed(weight_ih_l0=w))))(symbolic("24, width"))),
+    "implementation_none": (TypeError, "implementation is of type NoneType; it must be a name",
+                            lambda: lstm(X, WEIGHTS, implementation=None)),
     "implementation": (NotImplementedError, "no_such", lambda: lstm(X, WEIGHTS, implementation="no_such")),
     "declined": (NotImplementedError, "amx|avx", lambda: lstm(X, WEIGHTS, implementation="amx")),
     "dropout": (ValueError, "dropout is 1.5; a rate is", lambda: lstm(X, WEIGHTS, dropout=1.5)),
+    "dropout_none": (TypeError, "dropout is of type NoneType; it must be a number", lambda: lstm(X, WEIGHTS, dropout=None)),
+    "dropout_traced": (TypeError, "dropout is of type .*Tracer; it must be a number that is known before tracing",
+                       lambda: jax.jit(lambda rate: lstm(X, WEIGHTS, dropout=rate))(0.5)),
+    "dropout_text": (TypeError, "dropout is of type str", lambda: lstm(X, WEIGHTS, dropout="0.5")),
     "zoneout": (ValueError, "zoneout_h is -1; a rate is", lambda: lstm(X, WEIGHTS, zoneout_h=-1)),
     "init_cell": (ValueError, "cell is 'qrnn', not one of lstm", lambda: init(jax.random.key(0), "qrnn", 1, 1)),
     "init_width": (ValueError, "hidden is 0; it must be", lambda: init(jax.random.key(0), "lstm", 1, 0)),
