@@ -81,8 +81,8 @@ class LanguageModel {
   LanguageModel(LanguageModel&&) noexcept;
   LanguageModel& operator=(LanguageModel&&) noexcept;
 
-  /// Texts in the order of their numbers, or of a search best first. A text of which nothing that is
-  /// allowed has ended is left out (GenerateOptions::features), and a warning says so. Throws
+  /// Texts in the order of their numbers, or of a search best first. A text of which nothing that
+  /// is allowed has ended is left out (GenerateOptions::features), and a warning says so. Throws
   /// ErrorCode::kInvalidArgument for options that can't be or contradict each other, kFormat for a
   /// damaged state or one of another model, kIo if the state can't be written.
   std::vector<Hypothesis> generate(const GenerateOptions& options = {});

@@ -27,8 +27,9 @@ void check(const GenerateOptions& options, const TextStates& states) {
   const bool streams = states.from || states.to;
   SLUICE_CHECK(!options.search || !streams,
                "what a search finds has ended, so it has no state to save or to go on from");
-  SLUICE_CHECK(!options.search || !options.sample.without_replacement,
-               "a search draws nothing, so it can't draw without replacement; leave out one of both");
+  SLUICE_CHECK(
+      !options.search || !options.sample.without_replacement,
+      "a search draws nothing, so it can't draw without replacement; leave out one of both");
   SLUICE_CHECK(!streams || (options.banned.empty() && options.no_repeat == 0),
                "texts that continue from a state, or are to, take no banned words and no "
                "no_repeat, for a state doesn't hold their tokens");

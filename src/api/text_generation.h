@@ -72,7 +72,7 @@ class TextGeneration {
   TextStates states_;
   Texts texts_;
   std::int64_t batches_ = 0;
-  std::size_t inputs_ = 0;             // that `append` was given
+  std::size_t inputs_ = 0;              // that `append` was given
   std::vector<std::size_t> without_{};  // those among them without a text
 };
 

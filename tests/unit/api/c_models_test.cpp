@@ -221,8 +221,9 @@ TEST_P(CModels, RefuseOptionsThatDoNotGoTogether) {
   EXPECT_EQ(said([](O& o) { o.without_replacement = 1; }),
             "without_replacement is of drawing; set sample");
   EXPECT_NE(said([](O& o) { o.sample = 1, o.groups = 2; }).find("groups is 2"), std::string::npos);
-  EXPECT_NE(said([](O& o) { o.sample = 1, o.coverage_penalty = 0.5; }).find("coverage_penalty is 0.5"),
-            std::string::npos);
+  EXPECT_NE(
+      said([](O& o) { o.sample = 1, o.coverage_penalty = 0.5; }).find("coverage_penalty is 0.5"),
+      std::string::npos);
 }
 
 TEST_P(CModels, RefuseInOneSentence) {

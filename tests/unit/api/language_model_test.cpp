@@ -173,7 +173,8 @@ TEST_P(LanguageModelApiTest, WarnsOfTextsThatNothingAllowedEnds) {
   options.min_length = 1;
   EXPECT_EQ(model.generate(options).size(), 12U);
   ASSERT_EQ(warnings_.size(), 1U);
-  EXPECT_EQ(warnings_[0].substr(0, 58), "3 of 3 vectors have no answer (the first is vector 1): not");
+  EXPECT_EQ(warnings_[0].substr(0, 58),
+            "3 of 3 vectors have no answer (the first is vector 1): not");
 }
 
 TEST_P(LanguageModelApiTest, RefusesWhatContradictsItself) {
@@ -191,8 +192,9 @@ TEST_P(LanguageModelApiTest, RefusesWhatContradictsItself) {
   options = {};
   options.search.emplace();
   options.sample.without_replacement = true;
-  EXPECT_STREQ(error_of([&] { model.generate(options); }).what(),
-               "a search draws nothing, so it can't draw without replacement; leave out one of both");
+  EXPECT_STREQ(
+      error_of([&] { model.generate(options); }).what(),
+      "a search draws nothing, so it can't draw without replacement; leave out one of both");
   const Words broken{"a", "\xff"};
   EXPECT_EQ(error_of([&] { model.score(broken); }).code(), ErrorCode::kFormat);
 }
