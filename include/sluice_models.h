@@ -81,7 +81,7 @@ typedef struct sluice_text_options {
   int64_t top_k;             /* 0: all tokens */
   double top_p;              /* 0: 1 */
   uint64_t seed;             /* 0: 1 */
-  int without_replacement;   /* not 0: no answer is drawn twice; without top_k and top_p */
+  int without_replacement;   /* of draws: not 0: none is drawn twice; without top_k, top_p */
   const char* const* banned; /* UTF-8: words and phrases that no answer holds */
   int64_t banned_count;
   const char* const* forced; /* of a search: those that every answer holds, up to 64 */
@@ -110,11 +110,11 @@ typedef struct sluice_beam sluice_beam;
  * cells without one. */
 sluice_status sluice_model_state_shape(sluice_model* model, int64_t shape[3], sluice_error* error);
 
-/* What a search begins with: a row for each input, or with `every_beam` one for each beam of each
+/* Where a search begins: a row for each input, or with `every_beam` one for each beam of each
  * input, where row i * beam + b is beam b of input i. */
 typedef struct sluice_beam_start {
   size_t size;
-  int64_t inputs;
+  int64_t inputs; /* inputs * beam is at most 2^24 */
   int every_beam;
   const float* h;        /* [layers, rows, width]; NULL: zero */
   const float* c;        /* [layers, rows, hidden]; NULL: zero */
@@ -125,9 +125,9 @@ typedef struct sluice_beam_start {
 
 typedef struct sluice_beam_options {
   size_t size;
-  int64_t steps; /* most tokens to add */
-  int64_t beam;  /* sequences kept of each input; 0: 5 */
-  int64_t nbest; /* finished ones kept of each input; 0: as many as beams */
+  int64_t steps; /* most tokens to add, up to 2^20 */
+  int64_t beam;  /* sequences kept of each input, up to 4096; 0: 5 */
+  int64_t nbest; /* finished ones kept of each input, at most `beam`; 0: `beam` */
   int64_t min_length;
   double length_penalty;  /* finished ones compete by score / ((5 + length) / 6)^penalty */
   int allow_unknown;      /* whether the unknown token may be chosen */
@@ -172,7 +172,7 @@ typedef struct sluice_finished {
   int64_t row; /* of the start, that it goes on from */
 } sluice_finished;
 
-/* Sequences of an input that ended, or -1 for an input that there isn't. */
+/* Sequences of an input that ended; -1 if there is no such input or they can't be fetched. */
 int64_t sluice_beam_finished_count(sluice_beam* beam, int64_t input);
 /* The one of that rank, 0 for the best. */
 sluice_status sluice_beam_finished(sluice_beam* beam, int64_t input, int64_t rank,

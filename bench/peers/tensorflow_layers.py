@@ -29,7 +29,7 @@ import common
 import sluice.tensorflow
 
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "python/tests/with_tensorflow"))
-from keras_layers import converted  # the order of Keras's gates
+from compared_layers import converted  # the order of Keras's gates
 
 IMPLEMENTATIONS = ["sluice", "keras"]
 NAMED = ["keras+xla"]

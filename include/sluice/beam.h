@@ -23,10 +23,10 @@ struct RowStates {
   std::vector<std::int32_t> tokens;  ///< [rows]: the last token of each, which is yet to be fed
 };
 
-/// What a beam search begins with. There is a row for each input, or with `every_beam` one for each
+/// Where a beam search begins. There is a row for each input, or with `every_beam` one for each
 /// beam of each input: row i * beam + b is beam b of input i. Empty arrays stand for what is said.
 struct BeamStart {
-  std::int64_t inputs = 1;
+  std::int64_t inputs = 1;  ///< inputs * beam is at most 2^24
   bool every_beam = false;
   std::span<const float> h{};  ///< [layers, rows, width]; empty: zero
   std::span<const float> c{};  ///< [layers, rows, hidden]; empty: zero
@@ -40,9 +40,9 @@ struct BeamStart {
 
 /// How a beam search goes on.
 struct BeamStepOptions {
-  std::int64_t steps = 1;  ///< most tokens to add
-  std::int64_t beam = 5;
-  std::int64_t nbest = 0;       ///< finished sequences kept of each input; 0: as many as beams
+  std::int64_t steps = 1;  ///< most tokens to add, up to 2^20
+  std::int64_t beam = 5;   ///< at most 4096 and the vocabulary
+  std::int64_t nbest = 0;  ///< finished sequences kept of each input, at most `beam`; 0: `beam`
   std::int64_t min_length = 0;  ///< no sequence ends before it has got so many tokens
   double length_penalty = 0;    ///< finished ones compete by score / ((5 + length) / 6)^penalty
   bool allow_unknown = false;  ///< whether the unknown token may be chosen; pad and start never are
@@ -61,8 +61,8 @@ struct FinishedSequence {
   std::int64_t row = 0;              ///< of the start, that it goes on from
 };
 
-/// What a beam search chose. It lies on the model's device until it is asked for. It must not
-/// outlive the model.
+/// The choices of a beam search. They lie on the model's device until they are asked for. It must
+/// not outlive the model.
 class Beam {
  public:
   ~Beam();
@@ -83,7 +83,8 @@ class Beam {
   std::vector<double> scores() const;
   /// Of each input, best first.
   std::vector<std::vector<FinishedSequence>> finished() const;
-  /// Where the rows of the last step stand, to go on from with `every_beam`.
+  /// Where the rows of the last step stand, to go on from with `every_beam`. Two searches choose
+  /// what one of as many steps does if the length penalty is 0; with another, lengths begin anew.
   RowStates states() const;
 
   /// The same arrays in memory of the model's device, ready to be read; valid as long as this.

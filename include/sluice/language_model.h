@@ -40,14 +40,16 @@ struct BeamOptions {
 /// What to generate. Lengths count tokens without the end mark.
 struct GenerateOptions {
   SampleOptions sample{};  ///< how to draw; a text follows from the seed and its number
-  std::optional<BeamOptions> search{};  ///< search instead; `sample` then says nothing
-  std::string prefix{};                 ///< what texts begin with; scores count it
+  /// Search instead. `sample` then says nothing; `sample.without_replacement` is refused.
+  std::optional<BeamOptions> search{};
+  std::string prefix{};  ///< what texts begin with; scores count it
   /// As of DecodeOptions, of texts that are drawn or searched for; not of those that continue from
   /// a state or are to be continued, for it doesn't hold their tokens.
   std::vector<std::string> banned{};
   std::int64_t no_repeat = 0;
   /// Of a model on features: `sample.samples` texts, or `search->nbest`, are written for each
-  /// vector, in their order.
+  /// vector, in their order. Texts that a vector lacks, because nothing else that is allowed has
+  /// ended, are empty, have not ended and have a score of minus infinity.
   FeatureVectors features{};
   std::int64_t min_length = 0;
   /// Drawn texts are cut there; those of a search end there, whatever that costs their score.
@@ -79,7 +81,8 @@ class LanguageModel {
   LanguageModel(LanguageModel&&) noexcept;
   LanguageModel& operator=(LanguageModel&&) noexcept;
 
-  /// Texts in the order of their numbers, or of a search best first. Throws
+  /// Texts in the order of their numbers, or of a search best first. A text of which nothing that
+  /// is allowed has ended is left out (GenerateOptions::features), and a warning says so. Throws
   /// ErrorCode::kInvalidArgument for options that can't be or contradict each other, kFormat for a
   /// damaged state or one of another model, kIo if the state can't be written.
   std::vector<Hypothesis> generate(const GenerateOptions& options = {});
@@ -101,7 +104,7 @@ class LanguageModel {
   /// Beam search from states, scores and tokens of the caller's. It takes a number of steps and
   /// keeps what each of them chose; no sequence is made to end. Throws ErrorCode::kInvalidArgument
   /// for options, arrays that don't fit, tokens that the vocabulary lacks, scores and states that
-  /// are NaN, and a mask that allows nothing somewhere.
+  /// are NaN, and a mask that allows nothing somewhere; kOutOfMemory as `generate`.
   Beam beam(const BeamStart& start, const BeamStepOptions& options);
   /// How each token is written, by its id. Those of 0 to 3 are the pad, the unknown token, the
   /// start and the end mark.

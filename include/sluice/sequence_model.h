@@ -32,7 +32,7 @@ struct SampleOptions {
 /// How to decode. Lengths count tokens without the end mark.
 struct DecodeOptions {
   /// Draw answers, rather than search for the best: beam, nbest and length_penalty then say
-  /// nothing.
+  /// nothing; forced, coverage_penalty and groups are refused.
   std::optional<SampleOptions> sample{};
   std::int64_t beam = 5;      ///< 1 is greedy search
   std::int64_t nbest = 1;     ///< hypotheses returned for an input, at most `beam`

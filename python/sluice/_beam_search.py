@@ -39,16 +39,18 @@ class _Numbers:
 
 def search(model: Any, states: Any, scores: Any, tokens: Any, steps: int, k: int, n: Optional[int], mask: Any,
            nbest: int, min_length: int, length_penalty: float, allow_unknown: bool) -> Beam:
-    check_numbers(steps=steps, k=k, nbest=nbest, min_length=min_length, length_penalty=length_penalty)
+    check_numbers(steps=steps, k=k, n=1 if n is None else n, nbest=nbest, min_length=min_length,
+                  length_penalty=length_penalty)
+    vocabulary = len(model.vocabulary)
+    if not 1 <= k <= min(4096, vocabulary):
+        raise ValueError(f"k is {k}; it must be in 1..{min(4096, vocabulary)}, for the vocabulary has {vocabulary} tokens")
     layers, width, hidden = model._native.state_shape
-    h = c = None
-    if states is not None:
-        if isinstance(states, States) and tokens is None:
-            tokens = states.tokens
-        h, c, *_ = states if isinstance(states, tuple) else (states, None)
+    if isinstance(states, States) and tokens is None:
+        tokens = states.tokens
+    h, c = _pair(states, hidden)
     ids = None if tokens is None else _vector(tokens, "tokens", "iu", np.int32)
     sums = None if scores is None else _vector(scores, "scores", "f", np.float64)
-    given = {"states": None if h is None else int(h.shape[1]) if len(h.shape) == 3 else -1,
+    given = {"states": None if h is None else _rows(h),
              "scores": None if sums is None else sums.size, "tokens": None if ids is None else ids.size}
     rows = {name: count for name, count in given.items() if count is not None}
     if len(set(rows.values())) > 1:
@@ -67,8 +69,28 @@ def search(model: Any, states: Any, scores: Any, tokens: Any, steps: int, k: int
         model._profile()
         native = model._native.beam(inputs, n is not None and count == inputs * k, *places, on_device, ids, sums, steps, k,
                                     nbest, min_length, length_penalty, bool(allow_unknown),
-                                    None if mask is None else _mask(mask, steps, inputs, len(model.vocabulary)))
+                                    None if mask is None else _mask(mask, steps, inputs, vocabulary))
     return Beam(native, model)
+
+
+def _pair(states: Any, hidden: int) -> tuple[Any, Any]:
+    """h and c, or None for both."""
+    if states is None:
+        return None, None
+    if isinstance(states, (tuple, list)):
+        if len(states) < 2:
+            raise ValueError("states has one part; it must be (h, c), or h alone for cells without c")
+        return states[0], states[1]
+    if hidden:
+        raise TypeError(f"states is of type {type(states).__name__}; it must be (h, c), for the model's cells have both")
+    return states, None
+
+
+def _rows(h: Any) -> int:
+    shape = np.shape(h) if not hasattr(h, "shape") else h.shape
+    if len(shape) != 3:
+        raise ValueError(f"h has shape {tuple(shape)}; it must be [layers, rows, width]")
+    return int(shape[1])
 
 
 def _vector(value: Any, name: str, kinds: str, dtype: Any) -> np.ndarray:
@@ -77,6 +99,8 @@ def _vector(value: Any, name: str, kinds: str, dtype: Any) -> np.ndarray:
         raise TypeError(f"{name} is {array.dtype}; it must be of {'integers' if kinds == 'iu' else 'floating numbers'}")
     if array.ndim > 2:
         raise ValueError(f"{name} has shape {array.shape}; it must be [rows] or [n, k]")
+    if dtype == np.int32 and array.size and not -2**31 <= int(array.min()) <= int(array.max()) < 2**31:
+        raise ValueError(f"{name} holds {int(array.max())}, which is no token")
     return np.ascontiguousarray(array.reshape(-1), dtype)
 
 

@@ -233,7 +233,7 @@ class LanguageModel(Model):
         """Beam search from states, scores and tokens of the caller's, `steps` tokens further, with `k` sequences for each
         of n inputs. It keeps what each step chose; no sequence is made to end.
 
-        states: what read() or Beam.states gives, or (h, c), or h alone: float32 [layers, rows, width] and [layers, rows,
+        states: what read() or Beam.states gives, or (h, c), or h alone for cells without c: float32 [layers, rows, width] and [layers, rows,
             hidden], on the host or on the model's GPU. None: the beginning.
         scores: [rows]: log p of each so far, minus infinity where there is no sequence. None: 0.
         tokens: [rows]: ids that are fed first. None: those of `states`, else the start mark.

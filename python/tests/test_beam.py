@@ -87,7 +87,12 @@ def test_what_is_on_the_host_stays_there(writer):
 
 @pytest.mark.parametrize("arguments, error, sentence", [
     ({"steps": 0}, ValueError, "steps is 0"),
-    ({"k": 4000}, ValueError, "beam is 4000; a vocabulary of"),
+    ({"k": 4000}, ValueError, "k is 4000; it must be in 1.."),
+    ({"n": 1.5}, TypeError, "n is of type float"),
+    ({"tokens": [2**32 + 5]}, ValueError, "tokens holds 4294967301, which is no token"),
+    ({"states": (np.zeros((1, 1, 16), np.float32),)}, ValueError, "states has one part; it must be (h, c)"),
+    ({"states": np.zeros((1, 1, 16), np.float32)}, TypeError, "states is of type ndarray; it must be (h, c)"),
+    ({"states": [np.zeros(16, np.float32), None]}, ValueError, "h has shape (16,); it must be [layers, rows, width]"),
     ({"steps": 1.5}, TypeError, "steps is of type float"),
     ({"scores": [0.0, -1.0], "tokens": [4]}, ValueError, "scores has 2 rows; tokens has 1 rows: give as many of each"),
     ({"scores": [0.0] * 3, "n": 2}, ValueError, "3 rows are given for n=2 and k=5; there must be 2 or 10"),

@@ -59,6 +59,13 @@ AnswerOptions answer_options(const DecodeOptions& options,
                              const decoding::Constraints& constraints) {
   SLUICE_CHECK(!options.sample || options.forced.empty(),
                "answers that are drawn can't be forced to hold words; search for them");
+  SLUICE_CHECK(
+      !options.sample || options.coverage_penalty == 0,
+      "coverage_penalty is {}, but answers that are drawn don't compete; take 0, or search",
+      options.coverage_penalty);
+  SLUICE_CHECK(!options.sample || options.groups == 1,
+               "groups is {}, but answers that are drawn have no beams; take 1, or search",
+               options.groups);
   AnswerOptions answers = of_kind(options);
   std::visit(
       [&](auto& search) {

@@ -9,7 +9,7 @@
 
 namespace sluice::api {
 
-/// What is asked of a search for answers.
+/// Options of a search for answers.
 using AnswerOptions = std::variant<decoding::SearchOptions, decoding::SamplingOptions>;
 
 /// Throws ErrorCode::kInvalidArgument for options that can't be. `constraints` are the options' as
@@ -17,7 +17,7 @@ using AnswerOptions = std::variant<decoding::SearchOptions, decoding::SamplingOp
 AnswerOptions answer_options(const DecodeOptions& options,
                              const decoding::Constraints& constraints);
 
-/// Of samples that are drawn without replacement, which are a search's: all but the lengths.
+/// The options of a search that draws samples without replacement: all but the lengths.
 decoding::SearchOptions search_without_replacement(const SampleOptions& sample);
 
 /// Answers that are followed at a time, for each input: beams or samples.

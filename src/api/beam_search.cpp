@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "api/beam_result.h"
 #include "base/check.h"
@@ -23,7 +24,8 @@ using runtime::DType;
 using runtime::Tensor;
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
-constexpr std::int64_t kMostInputs = 1 << 20;
+/// Texts that are read together.
+constexpr std::int64_t kReadBatch = 256;
 
 BeamStepsOptions steps_options(const BeamStepOptions& options) {
   BeamStepsOptions steps;
@@ -53,32 +55,29 @@ void check_states(std::span<const float> states, const char* name, const base::S
                *wrong);
 }
 
-void check(const models::LanguageModel& model, const BeamStart& start, const BeamStepOptions& given,
-           const BeamStepsOptions& options) {
-  SLUICE_CHECK(start.inputs >= 1 && start.inputs <= kMostInputs,
-               "inputs is {}; it must be in 1..{}", start.inputs, kMostInputs);
+void check(const models::LanguageModel& model, const BeamStart& start,
+           const BeamStepsOptions& options, const decoding::BeamMask& mask) {
+  decoding::check_beam_steps(options, start.inputs, mask, model.config().vocabulary);
   const std::int64_t rows = rows_of(start, options);
   SLUICE_CHECK(!start.h.empty() || model.config().features == 0,
                "the model's texts begin from vectors of {} features: give the states that "
                "LanguageModel::read makes of them",
                model.config().features);
-  check_states(start.h, "h", model.h_shape(rows), start.states_on_device);
   SLUICE_CHECK(start.c.empty() || model.has_cell_state(),
                "c is given, but the model's cells have no such state");
-  if (model.has_cell_state()) {
-    SLUICE_CHECK(start.h.empty() == start.c.empty(), "h and c belong together: give both or none");
-    check_states(start.c, "c", model.c_shape(rows), start.states_on_device);
-  }
+  SLUICE_CHECK(!model.has_cell_state() || start.h.empty() == start.c.empty(),
+               "h and c belong together: give both or none");
+  check_states(start.h, "h", model.h_shape(rows), start.states_on_device);
+  check_states(start.c, "c", model.c_shape(rows), start.states_on_device);
   SLUICE_CHECK(start.tokens.empty() || std::ssize(start.tokens) == rows,
                "{} tokens are given for {} rows", start.tokens.size(), rows);
-  SLUICE_CHECK(given.allowed.empty() || (given.mask_steps >= 1 && given.mask_inputs >= 1),
-               "a mask is of 1 or more steps and inputs, not of {} and {}", given.mask_steps,
-               given.mask_inputs);
   SLUICE_CHECK(start.scores.empty() || std::ssize(start.scores) == rows,
                "{} scores are given for {} rows", start.scores.size(), rows);
+  decoding::check_beam_rows({start.inputs, {}, start.scores, start.tokens},
+                            model.config().vocabulary);
 }
 
-/// A search's begin, a row for each beam.
+/// Where a search begins, with a row for each beam.
 struct Rows {
   std::vector<std::int32_t> begin, tokens;
   std::vector<double> scores;
@@ -160,21 +159,26 @@ Beam beam_search(const runtime::Context& context, const models::LanguageModel& m
                  KeptPlans& kept, const data::Tokenizer& tokenizer, const BeamStart& start,
                  const BeamStepOptions& given) {
   const BeamStepsOptions options = steps_options(given);
-  check(model, start, given, options);
+  const decoding::BeamMask mask{given.allowed, given.mask_steps, given.mask_inputs};
+  check(model, start, options, mask);
   const Rows rows(start, options);
   const std::int64_t count = rows_of(start, options);
-  const decoding::BeamMask mask{given.allowed, given.mask_steps, given.mask_inputs};
+  // Capacities, which calls with like numbers of inputs share.
+  const std::int64_t inputs = runtime::round_to_few(start.inputs);
+  const std::int64_t most = start.every_beam ? inputs * options.beam : inputs;
+  decoding::BeamMask largest = mask;
+  if (mask.inputs > 1) largest.inputs = inputs;
   std::unique_ptr<Beam::State> result;
   kept.call([&] {
     kept.store.with_room([&] {
       const std::string key =
-          fmt::format("beam {} {} {} {} {} {} {} {} {} {}", start.inputs, count, options.beam,
+          fmt::format("beam {} {} {} {} {} {} {} {} {} {}", inputs, most, options.beam,
                       options.steps, options.nbest, options.min_length, options.length_penalty,
-                      options.allow_unknown, mask.allowed.empty() ? 0 : mask.steps, mask.inputs);
+                      options.allow_unknown, mask.allowed.empty() ? 0 : mask.steps, largest.inputs);
       const runtime::Arena& arena = kept.store.arena();
       SearchPlan& plan =
           kept.store.plan<SearchPlan>(context, key, [&](runtime::ArenaPlanner& planner) {
-            return std::make_unique<SearchPlan>(context, model, options, start.inputs, count, mask,
+            return std::make_unique<SearchPlan>(context, model, options, inputs, most, largest,
                                                 planner, arena);
           });
       plan.decoding.pack(context);
@@ -196,45 +200,72 @@ Beam beam_search(const runtime::Context& context, const models::LanguageModel& m
   return Beam(std::move(result));
 }
 
+namespace {
+
+/// Reads texts first..first + count, and puts where they stand into `states`, of `rows` texts.
+void read_batch(const runtime::Context& context, const models::LanguageModel& model,
+                KeptPlans& kept, std::span<const std::vector<std::int32_t>> prompts,
+                const FeatureVectors& features, std::int64_t first, std::int64_t count,
+                RowStates& states) {
+  const auto batch =
+      prompts.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+  std::size_t longest = 1;
+  for (const auto& prompt : batch) longest = std::max(longest, prompt.size());
+  const std::int64_t time = runtime::round_to_few(static_cast<std::int64_t>(longest));
+  const std::int64_t most = runtime::round_to_few(count);
+  const runtime::Arena& arena = kept.store.arena();
+  ReadPlan& plan = kept.store.plan<ReadPlan>(
+      context, fmt::format("read {} {}", most, time), [&](runtime::ArenaPlanner& planner) {
+        return std::make_unique<ReadPlan>(context, model, most, time, planner, arena);
+      });
+  plan.decoding.pack(context);
+  LanguageModelDecoding::Inputs from;
+  from.count = count;
+  from.prompts = batch;
+  if (features.width > 0) {
+    from.features = arena.tensor(plan.features, DType::kFloat32, {count, features.width});
+    context.upload<float>(from.features,
+                          std::span(features.values)
+                              .subspan(static_cast<std::size_t>(first * features.width),
+                                       static_cast<std::size_t>(count * features.width)));
+  }
+  plan.decoding.encode(context, from);
+  const Tensor each = arena.tensor(plan.rows_of, DType::kInt32, {count});
+  std::vector<std::int32_t> numbers(static_cast<std::size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  context.upload<std::int32_t>(each, numbers);
+  plan.decoding.start(context, each, count);
+  const auto rows = static_cast<std::int64_t>(prompts.size());
+  for (const models::StateTensor& part : plan.decoding.state()) {
+    const bool is_h = part.name == "h";
+    const Tensor wide = arena.tensor(is_h ? plan.h : plan.c, DType::kFloat32, part.value.shape());
+    elementwise::convert(context, part.value, wide);
+    const std::vector<float> values = context.download<float>(wide);
+    const std::int64_t layers = wide.size(0), width = wide.size(2);
+    std::vector<float>& all = is_h ? states.h : states.c;
+    all.resize(static_cast<std::size_t>(layers * rows * width));
+    for (std::int64_t layer = 0; layer < layers; ++layer) {
+      std::copy_n(values.begin() + layer * count * width, count * width,
+                  all.begin() + (layer * rows + first) * width);
+    }
+  }
+}
+
+}  // namespace
+
 RowStates read_states(const runtime::Context& context, const models::LanguageModel& model,
                       KeptPlans& kept, std::span<const std::vector<std::int32_t>> prompts,
                       const FeatureVectors& features) {
   RowStates states;
   const auto rows = static_cast<std::int64_t>(prompts.size());
-  if (rows == 0) return states;
   SLUICE_CHECK(features.width == 0 || std::ssize(features.values) == rows * features.width,
-               "{} vectors are given for {} texts", features.values.size() / features.width, rows);
-  std::size_t longest = 1;
-  for (const auto& prompt : prompts) longest = std::max(longest, prompt.size());
+               "{} vectors are given for {} texts",
+               features.width == 0 ? 0 : features.values.size() / features.width, rows);
   kept.call([&] {
     kept.store.with_room([&] {
-      const std::int64_t time = runtime::round_to_few(static_cast<std::int64_t>(longest));
-      const runtime::Arena& arena = kept.store.arena();
-      ReadPlan& plan = kept.store.plan<ReadPlan>(
-          context, fmt::format("read {} {}", rows, time), [&](runtime::ArenaPlanner& planner) {
-            return std::make_unique<ReadPlan>(context, model, rows, time, planner, arena);
-          });
-      plan.decoding.pack(context);
-      LanguageModelDecoding::Inputs from;
-      from.count = rows;
-      from.prompts = prompts;
-      if (features.width > 0) {
-        from.features = arena.tensor(plan.features, DType::kFloat32, {rows, features.width});
-        context.upload<float>(from.features, features.values);
-      }
-      plan.decoding.encode(context, from);
-      const Tensor each = arena.tensor(plan.rows_of, DType::kInt32, {rows});
-      std::vector<std::int32_t> numbers;
-      for (std::int32_t r = 0; r < rows; ++r) numbers.push_back(r);
-      context.upload<std::int32_t>(each, numbers);
-      plan.decoding.start(context, each, rows);
-      states = {};
-      for (const models::StateTensor& part : plan.decoding.state()) {
-        const bool is_h = part.name == "h";
-        const Tensor wide =
-            arena.tensor(is_h ? plan.h : plan.c, DType::kFloat32, part.value.shape());
-        elementwise::convert(context, part.value, wide);
-        (is_h ? states.h : states.c) = context.download<float>(wide);
+      for (std::int64_t first = 0; first < rows; first += kReadBatch) {
+        read_batch(context, model, kept, prompts, features, first,
+                   std::min(kReadBatch, rows - first), states);
       }
     });
   });

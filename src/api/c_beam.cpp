@@ -1,6 +1,9 @@
 #include <algorithm>
 
 #include "api/c_models.h"
+#include "base/shape.h"
+#include "decoding/beam_steps.h"
+#include "decoding/option_checks.h"
 
 /// The object that the handle sluice_beam points to.
 struct sluice_beam {
@@ -16,6 +19,10 @@ namespace {
 using c_api::guarded;
 using c_api::read;
 using c_api::require;
+using decoding::check_range;
+using decoding::kLongest;
+using decoding::kMostBeamRows;
+using decoding::kMostRows;
 
 LanguageModel& language_model_of(sluice_model* model) {
   require(model, "model");
@@ -34,14 +41,8 @@ std::span<const T> span_of(const T* values, std::int64_t count) {
   return {values, static_cast<std::size_t>(count)};
 }
 
-/// Throws unless sizes are such that products of them can't overflow.
-void check_size(const char* name, std::int64_t value, std::int64_t most) {
-  SLUICE_CHECK(value >= 1 && value <= most, "{} is {}; it must be in 1..{}", name, value, most);
-}
-
 BeamStepOptions options_of(const sluice_beam_options& given, std::int64_t inputs,
                            std::int64_t vocabulary) {
-  constexpr std::int64_t kMostSteps = 1 << 20;
   BeamStepOptions options;
   options.steps = given.steps;
   if (given.beam != 0) options.beam = given.beam;
@@ -52,8 +53,8 @@ BeamStepOptions options_of(const sluice_beam_options& given, std::int64_t inputs
   if (given.mask_steps != 0) options.mask_steps = given.mask_steps;
   if (given.mask_inputs != 0) options.mask_inputs = given.mask_inputs;
   if (given.allowed == nullptr) return options;
-  check_size("mask_steps", options.mask_steps, kMostSteps);
-  check_size("mask_inputs", options.mask_inputs, inputs);
+  check_range("mask_steps", options.mask_steps, 1, kLongest);
+  check_range("mask_inputs", options.mask_inputs, 1, inputs);
   options.allowed = span_of(given.allowed, options.mask_steps * options.mask_inputs * vocabulary);
   return options;
 }
@@ -95,17 +96,16 @@ sluice_status sluice_model_beam(sluice_model* model, const sluice_beam_start* st
                                 const sluice_beam_options* options, sluice_beam** beam,
                                 sluice_error* error) {
   return guarded(error, [&] {
-    constexpr std::int64_t kMostInputs = 1 << 20, kMostBeams = 4096;
     require(beam, "beam");
     *beam = nullptr;
     sluice::LanguageModel& texts = language_model_of(model);
     const sluice_beam_start from = read(start, "start");
     const sluice_beam_options own = read(options, "options");
-    check_size("inputs", from.inputs, kMostInputs);
+    check_range("inputs", from.inputs, 1, kMostBeamRows);
     const sluice::StateShape shape = texts.state_shape();
     const auto vocabulary = texts.vocabulary_size();
     const sluice::BeamStepOptions steps = options_of(own, from.inputs, vocabulary);
-    check_size("beam", steps.beam, kMostBeams);
+    check_range("beam", steps.beam, 1, kMostRows);
     sluice::BeamStart begin;
     begin.inputs = from.inputs;
     begin.every_beam = from.every_beam != 0;

@@ -96,6 +96,8 @@ std::vector<std::string> texts_of(const char* const* texts, std::int64_t count, 
 
 std::string answer(SequenceModel& model, const std::string& input,
                    const sluice_text_options& given) {
+  SLUICE_CHECK(given.sample != 0 || given.without_replacement == 0,
+               "without_replacement is of drawing; set sample");
   DecodeOptions options;
   set(options.beam, given.beam);
   set(options.nbest, given.nbest);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <numeric>
 
 #include "api/batch_size.h"
@@ -26,6 +27,9 @@ void check(const GenerateOptions& options, const TextStates& states) {
   const bool streams = states.from || states.to;
   SLUICE_CHECK(!options.search || !streams,
                "what a search finds has ended, so it has no state to save or to go on from");
+  SLUICE_CHECK(
+      !options.search || !options.sample.without_replacement,
+      "a search draws nothing, so it can't draw without replacement; leave out one of both");
   SLUICE_CHECK(!streams || (options.banned.empty() && options.no_repeat == 0),
                "texts that continue from a state, or are to, take no banned words and no "
                "no_repeat, for a state doesn't hold their tokens");
@@ -51,10 +55,6 @@ void set_lengths(Options& options, const GenerateOptions& from) {
 /// Every text is an input without tokens.
 std::vector<std::int32_t> no_sources(std::int64_t inputs) {
   return std::vector<std::int32_t>(static_cast<std::size_t>(inputs));
-}
-
-void append(std::vector<Hypothesis>& texts, std::vector<std::vector<Hypothesis>> of_inputs) {
-  for (auto& found : of_inputs) std::move(found.begin(), found.end(), std::back_inserter(texts));
 }
 
 }  // namespace
@@ -152,8 +152,30 @@ TextGeneration::Plan& TextGeneration::plan_for(std::int64_t inputs, const Answer
 
 std::vector<Hypothesis> TextGeneration::run() {
   std::vector<Hypothesis> texts;
-  kept_.call([&] { kept_.store.with_room([&] { texts = generate(); }); });
+  kept_.call([&] {
+    kept_.store.with_room([&] {
+      inputs_ = 0;  // an attempt that found no memory may have counted some
+      without_.clear();
+      texts = generate();
+    });
+  });
+  const bool searches = options_.search || options_.sample.without_replacement;
+  warn_of_no_answer(context_.warnings(), without_, inputs_,
+                    searches && options_.features.width > 0 ? "vector" : "text");
   return texts;
+}
+
+void TextGeneration::append(std::vector<Hypothesis>& texts,
+                            std::vector<std::vector<Hypothesis>> of_inputs, std::int64_t wanted) {
+  Hypothesis missing;
+  missing.score = missing.normalised_score = -std::numeric_limits<double>::infinity();
+  missing.ended = false;
+  for (auto& found : of_inputs) {
+    if (found.empty()) without_.push_back(inputs_);
+    ++inputs_;
+    if (options_.features.width > 0) found.resize(static_cast<std::size_t>(wanted), missing);
+    std::move(found.begin(), found.end(), std::back_inserter(texts));
+  }
 }
 
 std::vector<Hypothesis> TextGeneration::generate() {
@@ -194,7 +216,8 @@ std::vector<Hypothesis> TextGeneration::search() {
     std::iota(ids.begin(), ids.end(), static_cast<std::int32_t>(first));
     run_batch([&] {
       begin(plan, first, count, 1);
-      append(texts, plan.search.run(context_, no_sources(count), ids, prefixes, forced));
+      append(texts, plan.search.run(context_, no_sources(count), ids, prefixes, forced),
+             options.nbest);
     });
   }
   return texts;
@@ -225,7 +248,7 @@ std::vector<Hypothesis> TextGeneration::draw() {
     const std::vector<std::vector<std::int32_t>> prefixes(ids.size(), texts_.prefix);
     run_batch([&] {
       begin(plan, first, count, options_.sample.samples);
-      append(texts, plan.search.run(context_, no_sources(count), ids, prefixes));
+      append(texts, plan.search.run(context_, no_sources(count), ids, prefixes), 1);
     });
   }
   keep(plan.search.sampling());
@@ -241,7 +264,7 @@ std::vector<Hypothesis> TextGeneration::resume(const decoding::StreamState& stat
   std::vector<Hypothesis> texts;
   run_batch([&] {
     begin(plan, 0, count, 1);
-    append(texts, fetch(context_, sampling.resume(context_, no_sources(count), state)));
+    append(texts, fetch(context_, sampling.resume(context_, no_sources(count), state)), 1);
   });
   keep(sampling);
   return texts;

@@ -53,6 +53,10 @@ class TextGeneration {
   std::int64_t vectors() const;
   /// Makes `count` inputs begin: number i from the vector (first + i) / texts.
   void begin(Plan& plan, std::int64_t first, std::int64_t count, std::int64_t texts) const;
+  /// Adds the texts of the next inputs. A model on features gives `wanted` for each vector, so that
+  /// their places tell whose they are: missing ones are empty, of score minus infinity.
+  void append(std::vector<decoding::Hypothesis>& texts,
+              std::vector<std::vector<decoding::Hypothesis>> of_inputs, std::int64_t wanted);
   void keep(const decoding::Sampling& sampling) const;
   /// Does the work of the next batch, as a step of profiles.
   template <typename Work>
@@ -68,6 +72,8 @@ class TextGeneration {
   TextStates states_;
   Texts texts_;
   std::int64_t batches_ = 0;
+  std::size_t inputs_ = 0;              // that `append` was given
+  std::vector<std::size_t> without_{};  // those among them without a text
 };
 
 }  // namespace sluice::api

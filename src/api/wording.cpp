@@ -73,25 +73,26 @@ decoding::TokenSequences tokenize_forced(std::span<const std::string> words, std
                  base::counted(constraints.no_repeat, "token"));
     forced.push_back(std::move(ids));
   }
-  return forced;
+  return decoding::without_contained(std::move(forced));
 }
 
 void require_room(const decoding::TokenSequences& forced, const std::vector<std::int32_t>& prefix,
                   std::int64_t most, std::string_view whose) {
   const std::int64_t needed = decoding::tokens_to_hold(forced, prefix);
-  SLUICE_CHECK(needed <= most,
-               "what is forced on answers{} takes {}, but they have at most {}; force less, or "
-               "allow longer answers",
-               whose, base::counted(needed, "token"), most);
+  SLUICE_CHECK(
+      needed <= most,
+      "the words forced on answers{} take {} one after the other, but answers have at most "
+      "{}; force less, or allow longer answers",
+      whose, base::counted(needed, "token"), most);
 }
 
 void warn_of_no_answer(const WarningHandler* warnings, std::span<const std::size_t> inputs,
-                       std::size_t all) {
+                       std::size_t all, std::string_view kind) {
   if (inputs.empty()) return;
   base::warn(warnings,
-             "{} of {} {} no answer (the first is input {}): nothing that is allowed has ended; "
+             "{} of {} {} no answer (the first is {} {}): nothing that is allowed has ended; "
              "ban or force less, or take a wider beam",
-             inputs.size(), base::counted(all, "input"), inputs.size() == 1 ? "has" : "have",
+             inputs.size(), base::counted(all, kind), inputs.size() == 1 ? "has" : "have", kind,
              inputs.front() + 1);
 }
 

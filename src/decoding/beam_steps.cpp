@@ -27,7 +27,8 @@ kernel::Rules rules_of(const BeamStepsOptions& options) {
   return rules;
 }
 
-kernel::Extent extent_of(const BeamStepsOptions& options, std::int64_t inputs, DType dtype) {
+kernel::Extent extent_of(const BeamStepsOptions& options, std::int64_t inputs, DType dtype,
+                         bool masked) {
   kernel::Extent extent;
   extent.inputs = inputs;
   extent.beam = options.beam;
@@ -35,6 +36,7 @@ kernel::Extent extent_of(const BeamStepsOptions& options, std::int64_t inputs, D
   // An input is made to end at its maximum length, which is one step further than any is taken.
   extent.max_length = options.steps;
   extent.dtype = dtype;
+  extent.masked = masked;
   return extent;
 }
 
@@ -82,7 +84,7 @@ struct BeamSteps::Plan {
         arena(arena_in),
         options(options_in),
         rules(rules_of(options_in)),
-        capacity(extent_of(options_in, inputs, dtype)),
+        capacity(extent_of(options_in, inputs, dtype, !mask.allowed.empty())),
         words(mask.allowed.empty() ? 0 : token_mask::words_of(model_in.vocabulary())),
         state(planner, capacity) {
     const std::int64_t rows = capacity.rows(), steps_of = options.steps;
@@ -91,6 +93,7 @@ struct BeamSteps::Plan {
     tokens = planner.saved(DType::kInt32, {steps_of, rows});
     parents = planner.saved(DType::kInt32, {steps_of, rows});
     scores = planner.saved(DType::kFloat64, {steps_of, rows});
+    taken = planner.saved(DType::kInt32, {2});
     if (words == 0) return;
     table = planner.saved(DType::kInt32, {mask.steps, mask.inputs, words});
     row_masks = planner.saved(DType::kInt32, {rows, words});
@@ -105,45 +108,64 @@ struct BeamSteps::Plan {
   kernel::Extent capacity;
   std::int64_t words;  ///< of a row's mask; 0: there is none
   kernel::StateSlots state;
-  runtime::Slot logits, begin, tokens, parents, scores, table, row_masks;
+  runtime::Slot logits, begin, tokens, parents, scores, taken, table, row_masks;
   Steps steps{};
 };
 
-void BeamSteps::Plan::check(const BeamRows& rows, const BeamMask& mask) const {
-  const auto count = static_cast<std::size_t>(rows.inputs * options.beam);
-  SLUICE_CHECK(rows.inputs >= 1 && rows.inputs <= capacity.inputs,
-               "{} inputs do not fit a beam search for {}", rows.inputs, capacity.inputs);
-  SLUICE_CHECK(
-      rows.begin.size() == count && rows.scores.size() == count && rows.tokens.size() == count,
-      "{} inputs with {} beams begin from {} rows, not from {} states, {} scores and {} tokens",
-      rows.inputs, options.beam, count, rows.begin.size(), rows.scores.size(), rows.tokens.size());
-  for (std::size_t r = 0; r < count; ++r) {
-    SLUICE_CHECK(rows.tokens[r] >= 0 && rows.tokens[r] < model->vocabulary(),
-                 "row {} begins with token {}, which a vocabulary of {} has not", r, rows.tokens[r],
-                 model->vocabulary());
+void check_beam_steps(const BeamStepsOptions& options, std::int64_t inputs, const BeamMask& mask,
+                      std::int64_t vocabulary) {
+  options.validate();
+  check_range("inputs", inputs, 1, kMostBeamRows);
+  SLUICE_CHECK(options.beam <= vocabulary, "beam is {}; the vocabulary has {} tokens", options.beam,
+               vocabulary);
+  SLUICE_CHECK(inputs * options.beam <= kMostBeamRows,
+               "{} inputs with {} beams are {} rows; a search takes at most {}", inputs,
+               options.beam, inputs * options.beam, kMostBeamRows);
+  if (mask.allowed.empty()) return;
+  SLUICE_CHECK(mask.steps == 1 || mask.steps == options.steps,
+               "the mask is of {} steps; it must be of 1 or {}", mask.steps, options.steps);
+  SLUICE_CHECK(mask.inputs == 1 || mask.inputs == inputs,
+               "the mask is of {} inputs; it must be of 1 or {}", mask.inputs, inputs);
+  const std::size_t places =
+      base::checked_mul(base::checked_mul(static_cast<std::size_t>(mask.steps),
+                                          static_cast<std::size_t>(mask.inputs)),
+                        static_cast<std::size_t>(vocabulary));
+  SLUICE_CHECK(mask.allowed.size() == places,
+               "the mask has {} places; {} steps of {} inputs with {} tokens have {}",
+               mask.allowed.size(), mask.steps, mask.inputs, vocabulary, places);
+}
+
+void check_beam_rows(const BeamRows& rows, std::int64_t vocabulary) {
+  for (std::size_t r = 0; r < rows.tokens.size(); ++r) {
+    SLUICE_CHECK(rows.tokens[r] >= 0 && rows.tokens[r] < vocabulary,
+                 "row {} begins with token {}; the vocabulary has {} tokens", r, rows.tokens[r],
+                 vocabulary);
+  }
+  for (std::size_t r = 0; r < rows.scores.size(); ++r) {
     SLUICE_CHECK(
         rows.scores[r] < std::numeric_limits<double>::infinity(),
         "the score of row {} is {}; it must be a number, or minus infinity for no sequence", r,
         rows.scores[r]);
   }
+}
+
+void BeamSteps::Plan::check(const BeamRows& rows, const BeamMask& mask) const {
+  check_beam_steps(options, rows.inputs, mask, model->vocabulary());
+  const auto count = static_cast<std::size_t>(rows.inputs * options.beam);
+  SLUICE_CHECK(rows.inputs <= capacity.inputs, "{} inputs do not fit a beam search for {}",
+               rows.inputs, capacity.inputs);
+  SLUICE_CHECK(
+      rows.begin.size() == count && rows.scores.size() == count && rows.tokens.size() == count,
+      "{} inputs with {} beams begin from {} rows, not from {} states, {} scores and {} tokens",
+      rows.inputs, options.beam, count, rows.begin.size(), rows.scores.size(), rows.tokens.size());
+  check_beam_rows(rows, model->vocabulary());
   SLUICE_ASSERT(mask.allowed.empty() == (words == 0));
-  if (mask.allowed.empty()) return;
-  SLUICE_CHECK(mask.steps == 1 || mask.steps == options.steps,
-               "the mask is of {} steps; it must be of 1 or {}", mask.steps, options.steps);
-  SLUICE_CHECK(mask.inputs == 1 || mask.inputs == rows.inputs,
-               "the mask is of {} inputs; it must be of 1 or {}", mask.inputs, rows.inputs);
-  SLUICE_CHECK(std::ssize(mask.allowed) == mask.steps * mask.inputs * model->vocabulary(),
-               "the mask has {} places; {} steps of {} inputs with {} tokens have {}",
-               mask.allowed.size(), mask.steps, mask.inputs, model->vocabulary(),
-               mask.steps * mask.inputs * model->vocabulary());
 }
 
 BeamSteps::BeamSteps(models::StepModel& model, const BeamStepsOptions& options, std::int64_t inputs,
                      DType dtype, const BeamMask& mask, runtime::ArenaPlanner& planner,
                      const runtime::Arena& arena) {
   options.validate();
-  SLUICE_CHECK(options.beam <= model.vocabulary(), "beam is {}; a vocabulary of {} has no more",
-               options.beam, model.vocabulary());
   SLUICE_CHECK(
       inputs * options.beam <= model.max_rows(),
       "a beam search over {} inputs with {} beams does not fit a model with room for {} rows",
@@ -158,7 +180,8 @@ BeamStepsResults BeamSteps::run(const Context& context, const BeamRows& rows,
   Plan& plan = *plan_;
   plan.check(rows, mask);
   models::StepModel& model = *plan.model;
-  const kernel::Extent extent = extent_of(plan.options, rows.inputs, plan.capacity.dtype);
+  const kernel::Extent extent =
+      extent_of(plan.options, rows.inputs, plan.capacity.dtype, plan.capacity.masked);
   const kernel::State state = plan.state.view(plan.arena, extent);
   const Tensor logits =
       plan.arena.tensor(plan.logits, extent.dtype, {extent.rows(), model.vocabulary()});
@@ -166,7 +189,8 @@ BeamStepsResults BeamSteps::run(const Context& context, const BeamRows& rows,
   const base::Shape each{plan.options.steps, extent.rows()};
   const kernel::StepRecord record{plan.arena.tensor(plan.tokens, DType::kInt32, each),
                                   plan.arena.tensor(plan.parents, DType::kInt32, each),
-                                  plan.arena.tensor(plan.scores, DType::kFloat64, each)};
+                                  plan.arena.tensor(plan.scores, DType::kFloat64, each),
+                                  plan.arena.tensor(plan.taken, DType::kInt32, {2})};
 
   context.upload<std::int32_t>(
       state.max_lengths, std::vector<std::int32_t>(static_cast<std::size_t>(rows.inputs),
@@ -199,7 +223,7 @@ BeamStepsResults BeamSteps::run(const Context& context, const BeamRows& rows,
   plan.steps.take(context, model, poll, plan.options.steps, state.unfinished, plan.arena,
                   key_of({extent.inputs}), take);
   model.reorder(context, state.parents);
-  return {context.download<std::int32_t>(state.step)[0], record, state};
+  return {context.download<std::int32_t>(record.taken)[0], record, state};
 }
 
 }  // namespace sluice::decoding

@@ -14,7 +14,10 @@ using runtime::Context;
 using runtime::DType;
 using runtime::Tensor;
 
-/// What a search of single steps keeps.
+/// Most rows of a search of single steps, inputs x beams.
+inline constexpr std::int64_t kMostBeamRows = 1 << 24;
+
+/// Options of a search of single steps.
 struct BeamStepsOptions {
   std::int64_t beam = 5;
   std::int64_t steps = 1;  ///< most tokens to add
@@ -43,9 +46,17 @@ struct BeamMask {
   std::int64_t steps = 1, inputs = 1;
 };
 
-/// What such a search chose, on the device; valid until its next run.
+/// Throws ErrorCode::kInvalidArgument, with the number, for options, numbers of inputs and sizes of
+/// a mask that can't be. Takes no memory.
+void check_beam_steps(const BeamStepsOptions& options, std::int64_t inputs, const BeamMask& mask,
+                      std::int64_t vocabulary);
+/// The same for tokens that the vocabulary lacks and scores that are NaN or plus infinity.
+void check_beam_rows(const BeamRows& rows, std::int64_t vocabulary);
+
+/// The choices of such a search, on the device; valid until its next run.
 struct BeamStepsResults {
-  std::int64_t steps = 0;  ///< that were taken: fewer than asked for if all inputs were done
+  /// Steps that were taken: fewer than asked for if all inputs were done before.
+  std::int64_t steps = 0;
   kernels::beam_search::StepRecord record;  ///< its first `steps` steps are valid
   kernels::beam_search::State state;
 };

@@ -1,6 +1,7 @@
 #include "decoding/constraints.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "data/tokenizer.h"
 #include "decoding/option_checks.h"
@@ -36,7 +37,7 @@ struct LongOnes {
 void Constraints::validate() const {
   check_range("no_repeat", no_repeat, 0, kLongest);
   for (std::size_t i = 0; i < banned.size(); ++i) {
-    SLUICE_CHECK(!banned[i].empty(), "number {} of what is banned is empty", i + 1);
+    SLUICE_CHECK(!banned[i].empty(), "banned sequence {} is empty", i + 1);
   }
 }
 
@@ -44,8 +45,7 @@ void Constraints::check_tokens(std::int64_t vocabulary) const {
   for (std::size_t i = 0; i < banned.size(); ++i) {
     for (const std::int32_t token : banned[i]) {
       SLUICE_CHECK(is_piece(token, vocabulary),
-                   "number {} of what is banned holds token {}, which is no piece of text", i + 1,
-                   token);
+                   "banned sequence {} holds token {}, which is no piece of text", i + 1, token);
     }
   }
 }
@@ -94,6 +94,19 @@ ForcedSize size_of(Forced forced) {
   return size;
 }
 
+TokenSequences without_contained(TokenSequences forced) {
+  // The longest first, so that what contains a sequence stands before it.
+  std::ranges::stable_sort(forced, std::greater<>{}, &std::vector<std::int32_t>::size);
+  TokenSequences needed;
+  for (auto& sequence : forced) {
+    const auto contains = [&](const auto& other) {
+      return !std::ranges::search(other, sequence).empty();
+    };
+    if (std::ranges::none_of(needed, contains)) needed.push_back(std::move(sequence));
+  }
+  return needed;
+}
+
 std::int64_t tokens_to_hold(const TokenSequences& forced, const std::vector<std::int32_t>& prefix) {
   std::int64_t left = 0, begun = 0;
   for (const auto& phrase : forced) {
@@ -127,8 +140,9 @@ void check_forced(Forced forced, Prefixes prefixes, std::span<const std::int32_t
     const std::int64_t needed =
         tokens_to_hold(forced[i], prefixes.empty() ? std::vector<std::int32_t>{} : prefixes[i]);
     SLUICE_CHECK(needed <= max_lengths[i],
-                 "the forced sequences of input {} take {} tokens; its outputs have at most {}", i,
-                 needed, max_lengths[i]);
+                 "the forced sequences of input {} take {} tokens one after the other; its outputs "
+                 "have at most {}",
+                 i, needed, max_lengths[i]);
   }
 }
 

@@ -9,12 +9,12 @@
 #include "runtime/arena.h"
 #include "runtime/context.h"
 
-/// What outputs must not hold, and what they must.
+/// Token sequences that outputs must not hold, and those that they must.
 namespace sluice::decoding {
 
 using TokenSequences = std::vector<std::vector<std::int32_t>>;
 
-/// What no output holds. A prefix (prefixes.h) is taken all the same.
+/// Token sequences that no output holds. A prefix (prefixes.h) is taken all the same.
 struct Constraints {
   TokenSequences banned{};     ///< sequences of tokens, of one or more each
   std::int64_t no_repeat = 0;  ///< sequences of so many tokens stand in an output once; 0: or more
@@ -36,7 +36,7 @@ class ConstraintMask {
   /// Nothing if there are no constraints.
   kernels::token_mask::State view(const runtime::Arena& arena, std::int64_t rows,
                                   std::int64_t max_length) const;
-  /// What `view` gave, made ready for a search. Waits for the device.
+  /// Makes the state that `view` gave ready for a search. Waits for the device.
   static void upload(const runtime::Context& context, const Constraints& constraints,
                      const kernels::token_mask::State& state);
 
@@ -57,7 +57,11 @@ struct ForcedSize {
 };
 ForcedSize size_of(Forced forced);
 
-/// Tokens that an output with this prefix takes to hold all of them, the prefix's counted.
+/// The same demand with fewer sequences: without those that stand in another one, or stand twice.
+TokenSequences without_contained(TokenSequences forced);
+
+/// Tokens that an output with this prefix takes to hold all of them one after the other, the
+/// prefix's counted: a bound, for sequences may share tokens.
 std::int64_t tokens_to_hold(const TokenSequences& forced, const std::vector<std::int32_t>& prefix);
 
 /// Throws ErrorCode::kInvalidArgument, naming the input, unless there are as many as inputs or

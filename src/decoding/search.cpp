@@ -73,6 +73,7 @@ kernel::Extent extent_of(const SearchOptions& options, const SearchCapacity& siz
   extent.sampled_vocabulary = options.without_replacement ? vocabulary : 0;
   extent.dtype = size.dtype;
   extent.prefix_time = size.prefix_time;
+  extent.masked = options.constraints.any();
   return extent;
 }
 

@@ -196,14 +196,14 @@ TEST(Decode, HoldsAnswersToWords) {
   const auto forced = answers({"--forced", "forced.txt", "--force", "h", "--banned", "banned.txt",
                                "--ban", "e d", "--beam", "8"});
   ASSERT_EQ(forced.size(), 3U);
-  for (const std::string& word : {" b b ", " c ", " h "}) {
+  for (const char* word : {" b b ", " c ", " h "}) {
     EXPECT_NE((" " + forced[0] + " ").find(word), std::string::npos) << forced[0];
   }
-  for (const std::string& word : {" e ", " h "}) {
+  for (const char* word : {" e ", " h "}) {
     EXPECT_NE((" " + forced[2] + " ").find(word), std::string::npos) << forced[2];
   }
   for (const std::string& line : forced) {
-    for (const std::string& word : {" a ", " d d ", " e d "}) {
+    for (const char* word : {" a ", " d d ", " e d "}) {
       EXPECT_EQ((" " + line + " ").find(word), std::string::npos) << line;
     }
   }
@@ -226,12 +226,18 @@ TEST(Decode, HoldsAnswersToWords) {
   refuses({"--force", "a b", "--ban", "b"},
           "the forced 'a b' of input 1 holds 'b', which is banned");
   refuses({"--force", "a b c", "--max-length", "2"},
-          "input 1 takes 3 tokens, but they have at most 2");
+          "input 1 take 3 tokens one after the other, but answers have at most 2");
   refuses({"--forced", "banned.txt", "--groups", "2"}, "beam is 5, which 2 groups");
   place.write("short.txt", "a\n");
   refuses({"--forced", "short.txt"}, "lines of --forced: 1, of the input: 3");
-  refuses({"--sample", "--groups", "2"}, "--groups");
-  refuses({"--without-replacement"}, "--sample");
+  for (const std::vector<std::string>& options :
+       {std::vector<std::string>{"--sample", "--groups", "2"}, {"--without-replacement"}}) {
+    std::vector<std::string> contradiction = all;
+    contradiction.insert(contradiction.end(), options.begin(), options.end());
+    const Outcome outcome = place.sluice(contradiction);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_NE(outcome.err.find("--sample"), std::string::npos) << outcome.err;
+  }
 }
 
 TEST(Decode, DrawsEachAnswerOnce) {

@@ -70,10 +70,16 @@ TEST_F(Generate, HoldsTextsToWords) {
   }
   const Arguments once = texts({"--samples", "30", "--without-replacement", "--max-length", "12"});
   EXPECT_EQ(std::set<std::string>(once.begin(), once.end()).size(), 30U);
-  place_.expect_error({"generate", "text/best", "--force", "1"}, {"--beam"});
-  place_.expect_error({"generate", "text/best", "--ban", "1", "--save-state", "s"}, {"--ban"});
-  place_.expect_error({"generate", "text/best", "--beam", "4", "--without-replacement"},
-                      {"--without-replacement"});
+  const std::vector<Arguments> contradictions{{"--force", "1"},
+                                              {"--ban", "1", "--save-state", "s"},
+                                              {"--without-replacement", "--beam", "4"}};
+  for (Arguments options : contradictions) {
+    const std::string option = options.front();
+    options.insert(options.begin(), {"generate", "text/best"});
+    const Outcome outcome = place_.sluice(options);
+    EXPECT_EQ(outcome.code, 2) << option;
+    EXPECT_NE(outcome.err.find(option), std::string::npos) << outcome.err;
+  }
 }
 
 // In three pieces as in one: texts and scores.

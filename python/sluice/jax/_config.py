@@ -106,8 +106,9 @@ class Config:
         drawn = (self.dropout if self.layers > 1 else 0.0, self.recurrent_dropout) if training else (0.0, 0.0)
         rates = [drawn[0], self.zoneout_h, self.zoneout_c, drawn[1]]
         bits = [sum(1 << KINDS.index(kind) for kind in kinds) for kinds in self.kinds]
+        # The version keeps calls that JAX's compilation cache has from another Sluice from being found there.
         return {"numbers": np.array(numbers, np.int64), "rates": np.array(rates, np.float64),
-                "implementation": self.implementation, "weights": np.array(bits, np.int64)}
+                "implementation": self.implementation, "weights": np.array(bits, np.int64), "version": _native.version}
 
     @lru_cache(maxsize=1024)
     def sizes(self, time, rows, training, resets):

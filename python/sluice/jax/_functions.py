@@ -105,9 +105,31 @@ def _integers(array, name, shape):
     return array
 
 
+def _sized(array, name):
+    """Refuses sizes that jax.export leaves open."""
+    if any(not isinstance(size, int) for size in array.shape):
+        shape = ", ".join(map(str, array.shape))
+        raise NotImplementedError(f"{name} has the shape ({shape}); export a function with numbers for all sizes")
+    return array
+
+
+def _checked_rate(rate, value):
+    try:
+        number = float(value + 0.0)  # raises for text too
+    except TypeError:  # JAX's, for a value that it traces, is one
+        raise TypeError(f"{rate} is of type {type(value).__name__}; it must be a number that is known before tracing") from None
+    if not 0 <= number < 1:
+        raise ValueError(f"{rate} is {value}; a rate is at least 0 and less than 1")
+    return number
+
+
 def _checked_lengths(lengths, rows, time):
     if not isinstance(lengths, jax.Array):
-        host = _integers(np.asarray(lengths), "lengths", (rows,))
+        try:
+            lengths = np.asarray(lengths)
+        except jax.errors.TracerArrayConversionError:
+            raise TypeError("lengths is a list with values that JAX traces; make one array of them by jnp.stack") from None
+        host = _integers(lengths, "lengths", (rows,))
         least, most = int(host.min()), int(host.max())
         if least < 0 or most > time:
             raise ValueError(f"lengths has {least if least < 0 else most}; with {time} time steps they are 0 to {time}")
@@ -128,17 +150,19 @@ def _dtype_name(dtype, weight_dtype):
     return name
 
 
-def _config(cell, arrays, bidirectional, batch_first, dtype, implementation, rates):
+def _config(cell, arrays, bidirectional, batch_first, dtype, implementation, key, rates):
     layout = layout_of(cell, {name: array.shape for name, array in arrays.items()}, bidirectional)
     weight_dtype = arrays["weight_ih_l0"].dtype.name
     name = _dtype_name(dtype, weight_dtype)
     for weight, array in arrays.items():
         if array.dtype.name != weight_dtype:
             raise TypeError(f"{weight} is {array.dtype}; here it must be {weight_dtype}")
-    for rate, value in rates.items():
-        if not 0 <= value < 1:
-            raise ValueError(f"{rate} is {value}; a rate is at least 0 and less than 1")
-    rates = {rate: float(rates.get(rate, 0.0)) for rate in ("dropout", "zoneout_h", "zoneout_c", "recurrent_dropout")}
+    if not isinstance(implementation, str):
+        raise TypeError(f"implementation is of type {type(implementation).__name__}; it must be a name, such as 'auto'")
+    rates = {rate: _checked_rate(rate, rates.get(rate, 0.0))
+             for rate in ("dropout", "zoneout_h", "zoneout_c", "recurrent_dropout")}
+    if key is None:
+        rates.update(dropout=0.0, recurrent_dropout=0.0)  # a gradient's forward would draw them otherwise
     precision = (jax.config.jax_default_matmul_precision or "default").lower()
     return Config(cell, layout.input, layout.hidden, layout.projection, layout.directions,
                   tuple(tuple(names) for names in layout.names()), layout.peepholes, layout.layer_norm, name, weight_dtype,
@@ -182,9 +206,9 @@ def _returned_state(config, name, state, rows, single):
 def _stack(cell, x, weights, hx, lengths, resets, batch_first, bidirectional, dtype, implementation, key, **rates):
     if not isinstance(weights, Mapping):
         raise TypeError(f"weights is of type {type(weights).__name__}; it must be a dict from names to arrays")
-    arrays = {name: _array(value, name) for name, value in weights.items()}
-    config = _config(cell, arrays, bidirectional, batch_first, dtype, implementation, rates)
-    x = _array(x, "x")
+    arrays = {name: _sized(_array(value, name), name) for name, value in weights.items()}
+    config = _config(cell, arrays, bidirectional, batch_first, dtype, implementation, key, rates)
+    x = _sized(_array(x, "x"), "x")
     if x.dtype.name != config.dtype:
         raise TypeError(f"x is {x.dtype}; the stack computes {config.dtype}")
     single = x.ndim == 2
@@ -221,7 +245,10 @@ def _run(config, x, weights, optional):
     """y, hn and, of an LSTM, cn. optional: some of h0, c0, lengths, resets and key."""
     time, rows = config.extent(x.shape)
     if "lengths" in optional:
-        optional["lengths"] = jnp.clip(optional["lengths"], 0, time).astype(jnp.int32)
+        lengths = optional["lengths"]
+        if lengths.dtype.itemsize < 4:
+            lengths = lengths.astype(jnp.int32)  # int8 does not hold a time above 127
+        optional["lengths"] = jnp.clip(lengths, 0, time).astype(jnp.int32)
     if "resets" in optional:
         resets = optional["resets"] != 0
         optional["resets"] = (resets.T if config.batch_first else resets).astype(jnp.int32)

@@ -17,7 +17,7 @@ def _call(cell, x, weights, h0, c0, **options):
     return rnn(x, weights, h0, nonlinearity=cell.removeprefix("rnn_"), **options)
 
 
-def run(cell, x, weights, h0, c0, lengths, recurrent_dropout=0.0, seed=None):
+def run(cell, x, weights, h0, c0, lengths, training, recurrent_dropout=0.0, seed=None):
     """y, hn and cn; see _backend.py."""
     dtype, rows = x.dtype, x.shape[0]
     if rows == 0:

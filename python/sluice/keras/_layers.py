@@ -108,12 +108,12 @@ class _Layer:
             else:
                 x = x * ops.expand_dims(mask, 1)
         if not training or not 0 < cell.recurrent_dropout < 1:
-            return backend.run(name, x, weights, h0, c0, lengths)
+            return backend.run(name, x, weights, h0, c0, lengths, training)
         seed = keras.random.randint((1,), 0, 2**31 - 1, dtype="int32", seed=cell.seed_generator)
         gates = kernel.shape[1] // self.units
         if gates > 1:
             weights, h0 = widen(name, gates, self.units, weights, h0)
-        y, hn, cn = backend.run(name, x, weights, h0, c0, lengths, cell.recurrent_dropout, seed)
+        y, hn, cn = backend.run(name, x, weights, h0, c0, lengths, training, cell.recurrent_dropout, seed)
         return y[:, :, :self.units], hn[:, :self.units], cn
 
 

@@ -51,7 +51,8 @@ def replace(model, *, verbose=True):
 
     The layers stay the same objects and change their class: weights, optimizers, functional graphs and a compiled model's
     settings stay as they are. Prints what it swapped, and what it left as it was, and why; verbose=False prints nothing.
-    Returns the model. model: a model, or a layer.
+    Returns the model. model: a model, or a layer. A compiled model keeps the functions that it traced before, so pass the
+    outermost model that was compiled, not a part of it, or compile that model again.
     """
     if not isinstance(model, keras.layers.Layer):
         raise TypeError(f"model is of type {type(model).__name__}; it must be a keras.Model or a layer")

@@ -18,13 +18,13 @@ def _call(cell, x, weights, h0, c0, **options):
     return rnn(x, weights, h0, nonlinearity=cell.removeprefix("rnn_"), **options)
 
 
-def run(cell, x, weights, h0, c0, lengths, recurrent_dropout=0.0, seed=None):
+def run(cell, x, weights, h0, c0, lengths, training, recurrent_dropout=0.0, seed=None):
     """y, hn and cn; see _backend.py."""
     dtype = x.dtype
     own = tf.float32 if dtype == tf.float16 else dtype  # The op has no float16.
     weights = {name: tf.cast(weight, own) for name, weight in weights.items()}
     h0, c0 = (tf.cast(part, own)[None] if part is not None else None for part in (h0, c0))
-    drawn = {"training": True, "recurrent_dropout": recurrent_dropout, "seed": seed[0]} if seed is not None else {}
-    y, state = _call(cell, tf.cast(x, own), weights, h0, c0, lengths=lengths, batch_first=True, **drawn)
+    drawn = {"recurrent_dropout": recurrent_dropout, "seed": seed[0]} if seed is not None else {}
+    y, state = _call(cell, tf.cast(x, own), weights, h0, c0, lengths=lengths, batch_first=True, training=training, **drawn)
     hn, cn = state if cell == "lstm" else (state, None)
     return tf.cast(y, dtype), tf.cast(hn[0], dtype), tf.cast(cn[0], dtype) if cn is not None else None

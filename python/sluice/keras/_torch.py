@@ -24,7 +24,7 @@ def _empty(config, x):
     return y, x.new_zeros((rows, config.output)), x.new_zeros((rows, config.hidden)) if config.cell == "lstm" else None
 
 
-def run(cell, x, weights, h0, c0, lengths, recurrent_dropout=0.0, seed=None):
+def run(cell, x, weights, h0, c0, lengths, training, recurrent_dropout=0.0, seed=None):
     """y, hn and cn; see _backend.py."""
     config = _config_of(cell, weights, recurrent_dropout)
     if x.device.type == "meta" or x.shape[0] == 0:

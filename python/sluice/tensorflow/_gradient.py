@@ -43,4 +43,4 @@ def _gradient(op, dy, dhn, dcn, *_):
 
 @tf.RegisterGradient("SluiceRecurrentGrad")
 def _refuse(op, *_):
-    raise NotImplementedError("Sluice's layers have no second derivative")
+    raise NotImplementedError("Sluice's layers have no second derivative and no forward mode (tf.autodiff.ForwardAccumulator)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping
 from typing import Any, Optional, Union
 
@@ -67,17 +68,26 @@ def _integers(value, name, shape):
 
 def _checked_lengths(lengths, rows):
     tensor = _integers(lengths, "lengths", [rows])
+    if tensor.dtype.is_bool:
+        raise TypeError("lengths is bool; it must be of integers")
+    if tensor.dtype in (tf.uint32, tf.uint64):  # saturate_cast has no kernel for them.
+        return tf.cast(tf.minimum(tensor, tf.int32.max), tf.int32)
     return tensor if tensor.dtype == tf.int32 else tf.saturate_cast(tensor, tf.int32)
 
 
-def _checked_resets(resets, time, rows, batch_first):
-    tensor = _integers(resets, "resets", [rows, time] if batch_first else [time, rows])
+def _checked_resets(resets, time, rows, batch_first, single):
+    tensor = tf.convert_to_tensor(resets)
+    if single and tensor.shape.rank == 1:
+        tensor = tf.expand_dims(tensor, 0 if batch_first else 1)
+    tensor = _integers(tensor, "resets", [rows, time] if batch_first else [time, rows])
     tensor = tensor if tensor.dtype.is_bool else tf.not_equal(tensor, 0)
     return tf.cast(tf.transpose(tensor) if batch_first else tensor, tf.int32)
 
 
 def _checked_rates(rates):
     for name, rate in rates.items():
+        if not isinstance(rate, numbers.Real):
+            raise TypeError(f"{name} is of type {type(rate).__name__}; it must be a number")
         if not 0 <= rate < 1:
             raise ValueError(f"{name} is {rate}; a rate is at least 0 and less than 1")
 
@@ -123,6 +133,8 @@ def _checked_x(x, dtype, input, batch_first):
 
 @tf.autograph.experimental.do_not_convert  # There is nothing to convert.
 def _run(cell, x, weights, hx, lengths, resets, batch_first, bidirectional, dtype, implementation, training, seed, **rates):
+    if not isinstance(weights, Mapping):
+        raise TypeError(f"weights is of type {type(weights).__name__}; it must be a dict from names to tensors")
     weights = {name: tf.convert_to_tensor(weight) for name, weight in weights.items()}
     layout = layout_of(cell, _shapes_of(weights), bidirectional)
     dtype = _dtype_of(dtype, weights)
@@ -134,7 +146,7 @@ def _run(cell, x, weights, hx, lengths, resets, batch_first, bidirectional, dtyp
     h0 = [] if h0 is None else [h_states.given(h0, "h0", dtype, rows, single)]
     c0 = [] if c0 is None else [c_states.given(c0, "c0", dtype, rows, single)]
     lengths = [] if lengths is None else [_checked_lengths(lengths, rows)]
-    resets = [] if resets is None else [_checked_resets(resets, time, rows, batch_first)]
+    resets = [] if resets is None else [_checked_resets(resets, time, rows, batch_first, single)]
 
     names = [name for of_direction in layout.names() for name in of_direction.values()]
     kinds = [kind for of_direction in layout.names() for kind in of_direction]
@@ -170,7 +182,7 @@ def lstm(x: Tensor, weights: Mapping[str, Tensor], hx: State = None, *, lengths:
     hx: the initial state (h0, c0), each [layers*directions, rows, width], or None for zero. If layers differ in width, a
         state is a list with a tensor [directions, rows, width] for each layer.
     lengths: [rows] integers from 0 to time, in any order. Past a row's end y is zero; the last state is that at its end.
-    resets: [time, rows], or [rows, time] with batch_first; true where a new sequence begins, so that no state passes from
+    resets: [time, rows], or [rows, time] with batch_first, or [time] for a single row; true where a new sequence begins, so that no state passes from
         the step before.
     bidirectional: None finds out from the names of the weights.
     dtype: of x, y and states: None is that of the weights; "bfloat16" also takes float32 weights.

@@ -9,6 +9,8 @@ import threading
 
 import tensorflow as tf
 
+from .. import __version__
+
 NAME = "libsluice_tensorflow.so"
 VARIABLE = "SLUICE_TENSORFLOW_OPS"
 REMEDY = "`python -m sluice.tensorflow.build` builds it"
@@ -23,18 +25,23 @@ def path_of_library():
     return pathlib.Path(named) if named else pathlib.Path(__file__).parent / NAME
 
 
+def versions():
+    """Those of this process, as a library's text has them."""
+    return f"TensorFlow {tf.__version__} and Sluice {__version__}"
+
+
 def built_for(path):
-    """The version of TensorFlow that a library was compiled for; the text is in its memory (version.cpp)."""
+    """The versions that a library was compiled for; the text is in its memory (version.cpp)."""
     found = re.search(rb"sluice_tensorflow built for ([^\0]+)\0", path.read_bytes())
-    return found[1].decode() if found else "an unknown version"
+    return found[1].decode() if found else "unknown versions"
 
 
 def _load(path):
     if not path.is_file():
         raise ImportError(f"{path} is missing; {REMEDY}, or set {VARIABLE} to where it is")
-    version = built_for(path)
-    if version != tf.__version__:
-        raise ImportError(f"{path} was built for TensorFlow {version}, and this is {tf.__version__}; {REMEDY} anew")
+    found = built_for(path)
+    if found != versions():
+        raise ImportError(f"{path} was built for {found}, and this is {versions()}; {REMEDY} anew")
     try:
         return tf.load_op_library(str(path))
     except tf.errors.NotFoundError as error:

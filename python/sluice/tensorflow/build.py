@@ -18,7 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import tensorflow as tf
 
-from ._library import NAME, VARIABLE
+from .. import __version__
+from ._library import NAME, VARIABLE, versions
 
 _PACKAGE = pathlib.Path(__file__).resolve().parents[1]
 
@@ -28,8 +29,9 @@ def _compile_flags():
     flags = []
     for flag in tf.sysconfig.get_compile_flags():
         flags += ["-isystem", flag[2:]] if flag.startswith("-I") else [flag]
-    return flags + ["-I", str(_PACKAGE / "include"), f'-DSLUICE_TENSORFLOW_VERSION="{tf.__version__}"', "-O2", "-fPIC",
-                    "-fvisibility=hidden", "-Wall", "-Wextra", "-Wshadow", *shlex.split(os.environ.get("CXXFLAGS", ""))]
+    return flags + ["-I", str(_PACKAGE / "include"), f'-DSLUICE_TENSORFLOW_VERSION="{tf.__version__}"',
+                    f'-DSLUICE_VERSION="{__version__}"', "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wshadow",
+                    *shlex.split(os.environ.get("CXXFLAGS", ""))]
 
 
 def _link_flags(output):
@@ -76,7 +78,7 @@ def main() -> None:
         build(output)
     except OSError as error:
         sys.exit(f"{output} can't be written: {error.strerror}; name another file by -o, and {VARIABLE} where it is used")
-    print(f"{output}: for TensorFlow {tf.__version__}")
+    print(f"{output}: for {versions()}")
 
 
 if __name__ == "__main__":

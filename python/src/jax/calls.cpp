@@ -222,10 +222,10 @@ template <auto kStage>
 ffi::Error run(StreamPool& (*pool_of)(std::int32_t, void*), std::int32_t device, void* cuda_stream,
                const ffi::RemainingArgs& arguments, const ffi::RemainingRets& results,
                Numbers numbers, Rates rates, std::string_view implementation, Numbers weights,
-               std::int64_t given, std::int64_t wanted) {
+               std::string_view version, std::int64_t given, std::int64_t wanted) {
   try {
     const Description description({numbers.begin(), numbers.size()}, {rates.begin(), rates.size()},
-                                  implementation);
+                                  implementation, version);
     StreamPool::Loan stream(pool_of(device, cuda_stream));
     Call call{description, (*stream).plan(description), weights,         given,
               wanted,      Arguments(arguments),        Results(results)};
@@ -241,18 +241,19 @@ ffi::Error run(StreamPool& (*pool_of)(std::int32_t, void*), std::int32_t device,
 template <auto kStage>
 ffi::Error run_on_cpu(ffi::RemainingArgs arguments, ffi::RemainingRets results, Numbers numbers,
                       Rates rates, std::string_view implementation, Numbers weights,
-                      std::int64_t given, std::int64_t wanted) {
+                      std::string_view version, std::int64_t given, std::int64_t wanted) {
   return run<kStage>([](std::int32_t, void*) -> StreamPool& { return cpu_pool(); }, 0, nullptr,
-                     arguments, results, numbers, rates, implementation, weights, given, wanted);
+                     arguments, results, numbers, rates, implementation, weights, version, given,
+                     wanted);
 }
 
 template <auto kStage>
 ffi::Error run_on_cuda(void* stream, std::int32_t device, ffi::RemainingArgs arguments,
                        ffi::RemainingRets results, Numbers numbers, Rates rates,
-                       std::string_view implementation, Numbers weights, std::int64_t given,
-                       std::int64_t wanted) {
+                       std::string_view implementation, Numbers weights, std::string_view version,
+                       std::int64_t given, std::int64_t wanted) {
   return run<kStage>(cuda_pool, device, stream, arguments, results, numbers, rates, implementation,
-                     weights, given, wanted);
+                     weights, version, given, wanted);
 }
 
 auto with_attributes(auto binding) {
@@ -263,6 +264,7 @@ auto with_attributes(auto binding) {
       .template Attr<Rates>("rates")
       .template Attr<std::string_view>("implementation")
       .template Attr<Numbers>("weights")
+      .template Attr<std::string_view>("version")
       .template Attr<std::int64_t>("given")
       .template Attr<std::int64_t>("wanted");
 }

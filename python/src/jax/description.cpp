@@ -5,14 +5,20 @@
 namespace sluice::jax {
 
 Description::Description(std::span<const std::int64_t> numbers, std::span<const double> rates,
-                         std::string_view implementation)
+                         std::string_view implementation, std::string_view version)
     : numbers_(numbers), rates_(rates), implementation_(implementation) {
+  const std::string here = sluice_version();
+  if (version != here) {
+    throw std::invalid_argument("the call was traced with Sluice " + std::string(version) +
+                                ", and this is Sluice " + here + "; trace it again");
+  }
   const bool complete =
       numbers.size() >= kNumbers && rates.size() == kRates && numbers[kLayers] > 0;
   const std::int64_t widths = complete ? numbers[kLayers] * (numbers[kProjected] != 0 ? 2 : 1) : 0;
   if (!complete || numbers.size() - kNumbers != static_cast<std::size_t>(widths)) {
     throw std::invalid_argument(
-        "the attributes of this call are those of another version of Sluice; trace it again");
+        "the attributes of the call are not those of this build of Sluice " + here +
+        "; trace it again");
   }
 }
 

@@ -38,9 +38,10 @@ enum Rate : std::size_t { kDropout, kZoneoutH, kZoneoutC, kRecurrentDropout, kRa
 /// A view of the attributes of a call.
 class Description {
  public:
-  /// Throws std::invalid_argument if the attributes are not of this library's version.
+  /// version: that of the Sluice that traced the call. Throws std::invalid_argument if it is not
+  /// this library's, or if there are too few or too many numbers.
   Description(std::span<const std::int64_t> numbers, std::span<const double> rates,
-              std::string_view implementation);
+              std::string_view implementation, std::string_view version);
 
   std::int64_t operator[](Number number) const { return numbers_[number]; }
   std::span<const std::int64_t> hidden() const;

@@ -11,15 +11,14 @@ using tf::shape_inference::DimensionHandle;
 using tf::shape_inference::InferenceContext;
 using tf::shape_inference::ShapeHandle;
 
-/// A state's shape for a number of rows that may be unknown.
-ShapeHandle state_shape(InferenceContext* context, const Stack& stack, bool cell,
+/// A state's shape for a number of rows that may be unknown. `of_one`: its shape for one row.
+ShapeHandle state_shape(InferenceContext* context, const tf::TensorShape& of_one,
                         DimensionHandle rows) {
-  if (cell && !stack.is_lstm()) return context->Vector(0);
-  const tf::TensorShape of_one = cell ? stack.c_shape(1) : stack.h_shape(1);
   if (of_one.dims() == 3) {
     return context->MakeShape(
         {context->MakeDim(of_one.dim_size(0)), rows, context->MakeDim(of_one.dim_size(2))});
   }
+  if (of_one.num_elements() == 0) return context->Vector(0);  // c of a cell without c
   DimensionHandle elements;
   if (!context->Multiply(rows, of_one.dim_size(0), &elements).ok()) {
     elements = context->UnknownDim();
@@ -34,9 +33,12 @@ absl::Status forward_shapes(InferenceContext* context) {
   TF_RETURN_IF_ERROR(context->WithRank(context->input(0), 3, &x));
   TF_RETURN_IF_ERROR(context->ReplaceDim(x, 2, context->MakeDim(stack.y_width()), &y));
   const DimensionHandle rows = context->Dim(x, stack.batch_first ? 0 : 1);
+  tf::TensorShape h, c;
+  TF_RETURN_IF_ERROR(stack.h_shape(1, &h));
+  TF_RETURN_IF_ERROR(stack.c_shape(1, &c));
   context->set_output(0, y);
-  context->set_output(1, state_shape(context, stack, false, rows));
-  context->set_output(2, state_shape(context, stack, true, rows));
+  context->set_output(1, state_shape(context, h, rows));
+  context->set_output(2, state_shape(context, c, rows));
   context->set_output(3, context->Vector(InferenceContext::kUnknownDim));
   context->set_output(4, context->Vector(InferenceContext::kUnknownDim));
   return absl::OkStatus();
@@ -61,8 +63,8 @@ absl::Status gradient_shapes(InferenceContext* context) {
 
 using Builder = tf::register_op::OpDefBuilderWrapper;
 
-/// What both ops have. `weights`: of layer after layer, in it of direction after direction; `h0` to
-/// `resets` have one tensor or none.
+/// The attributes and inputs of both ops. `weights` go layer by layer, in a layer direction by
+/// direction. `h0` to `resets` have one tensor or none.
 Builder op(const char* name) {
   return Builder(name)
       .Attr("T: {float, double, bfloat16}")

@@ -5,11 +5,12 @@
 #include <absl/types/span.h>
 
 #include <algorithm>
+#include <array>
 
 namespace sluice::tensorflow {
 namespace {
 
-/// Of one lane. A plan takes some kilobytes, and packed weights and reserves are tensors.
+/// For one stream. A plan takes some kilobytes, because packed weights and reserves are tensors.
 constexpr std::size_t kMostPlans = 256;
 
 /// A plan has room for at most an eighth more time steps and rows than its run.
@@ -28,12 +29,15 @@ std::string key_of(const sluice_recurrent_options& o) {
   const auto text = [&](const std::int64_t* widths) {
     return widths == nullptr ? "" : absl::StrJoin(absl::MakeConstSpan(widths, layers), ",");
   };
-  return absl::StrJoin(
+  std::string key = absl::StrJoin(
       std::make_tuple(o.cell, o.directions, o.input, text(o.hidden), text(o.projection), o.time,
                       o.rows, o.dtype, o.weight_dtype, o.cell_dtype, o.training, o.strided,
-                      o.dropout, o.resets, o.peepholes, o.layer_norm, o.zoneout_h, o.zoneout_c,
-                      o.recurrent_dropout, o.implementation),
+                      o.resets, o.peepholes, o.layer_norm, o.implementation),
       " ");
+  // All their bits: text has six digits of a rate.
+  const std::array rates{o.dropout, o.zoneout_h, o.zoneout_c, o.recurrent_dropout};
+  key.append(reinterpret_cast<const char*>(rates.data()), sizeof rates);
+  return key;
 }
 
 }  // namespace
@@ -53,22 +57,21 @@ absl::Status status_of(sluice_status status, const sluice_error& error) {
   }
 }
 
-// --- one lane
-// -------------------------------------------------------------------------------------
+// --- one stream
 
-absl::Status Lane::make(sluice_device* device, std::unique_ptr<Lane>* lane) {
+absl::Status Stream::make(sluice_device* device, std::unique_ptr<Stream>* stream) {
   auto error = SLUICE_INIT(sluice_error);
-  std::unique_ptr<Lane> made(new Lane(device));
-  sluice_stream* stream = nullptr;
-  TF_RETURN_IF_ERROR(status_of(sluice_stream_create(device, &stream, &error), error));
-  made->stream_.reset(stream);
-  *lane = std::move(made);
+  std::unique_ptr<Stream> made(new Stream(device));
+  sluice_stream* handle = nullptr;
+  TF_RETURN_IF_ERROR(status_of(sluice_stream_create(device, &handle, &error), error));
+  made->handle_.reset(handle);
+  *stream = std::move(made);
   return absl::OkStatus();
 }
 
-Lane::~Lane() { sluice_device_free(device_, workspace_, workspace_bytes_); }
+Stream::~Stream() { sluice_device_free(device_, workspace_, workspace_bytes_); }
 
-absl::Status Lane::plan(sluice_recurrent_options options, const Plan** found) {
+absl::Status Stream::plan(sluice_recurrent_options options, const Plan** found) {
   options.time = rounded(options.time);
   options.rows = rounded(options.rows);
   std::string key = key_of(options);
@@ -80,7 +83,7 @@ absl::Status Lane::plan(sluice_recurrent_options options, const Plan** found) {
     auto error = SLUICE_INIT(sluice_error);
     sluice_recurrent* made = nullptr;
     TF_RETURN_IF_ERROR(
-        status_of(sluice_recurrent_create(stream_.get(), &options, &made, &error), error));
+        status_of(sluice_recurrent_create(handle_.get(), &options, &made, &error), error));
     Plan plan{std::move(key), {}, SLUICE_INIT(sluice_recurrent_sizes)};
     plan.plan.reset(made);
     TF_RETURN_IF_ERROR(status_of(sluice_recurrent_get_sizes(made, &plan.sizes, &error), error));
@@ -91,7 +94,7 @@ absl::Status Lane::plan(sluice_recurrent_options options, const Plan** found) {
   return absl::OkStatus();
 }
 
-absl::Status Lane::workspace(const Plan& plan, void** memory) {
+absl::Status Stream::workspace(const Plan& plan, void** memory) {
   if (plan.sizes.workspace > workspace_bytes_) {
     // What was there goes first, so that both need not fit.
     sluice_device_free(device_, workspace_, workspace_bytes_);
@@ -106,45 +109,44 @@ absl::Status Lane::workspace(const Plan& plan, void** memory) {
   return absl::OkStatus();
 }
 
-// --- all lanes
-// ------------------------------------------------------------------------------------
+// --- all streams of a device
 
-absl::Status Lanes::of(tf::OpKernelContext* context, tf::core::RefCountPtr<Lanes>* lanes) {
+absl::Status StreamPool::of(tf::OpKernelContext* context, tf::core::RefCountPtr<StreamPool>* pool) {
   tf::ResourceMgr* manager = context->resource_manager();
-  Lanes* found = nullptr;
-  TF_RETURN_IF_ERROR(
-      manager->LookupOrCreate<Lanes>("sluice", "lanes", &found, [](Lanes** made) -> absl::Status {
+  StreamPool* found = nullptr;
+  TF_RETURN_IF_ERROR(manager->LookupOrCreate<StreamPool>(
+      "sluice", "streams", &found, [](StreamPool** made) -> absl::Status {
         auto error = SLUICE_INIT(sluice_error);
         sluice_device* device = nullptr;
         TF_RETURN_IF_ERROR(status_of(sluice_device_open("cpu", &device, &error), error));
-        *made = new Lanes;
+        *made = new StreamPool;
         (*made)->device_.reset(device);
         return absl::OkStatus();
       }));
-  lanes->reset(found);
+  pool->reset(found);
   return absl::OkStatus();
 }
 
-absl::Status Lanes::take(std::unique_ptr<Lane>* lane) {
+absl::Status StreamPool::take(std::unique_ptr<Stream>* stream) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!idle_.empty()) {
-      *lane = std::move(idle_.back());
+      *stream = std::move(idle_.back());
       idle_.pop_back();
       return absl::OkStatus();
     }
   }
-  return Lane::make(device_.get(), lane);
+  return Stream::make(device_.get(), stream);
 }
 
-void Lanes::give_back(std::unique_ptr<Lane> lane) {
+void StreamPool::give_back(std::unique_ptr<Stream> stream) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  idle_.push_back(std::move(lane));
+  idle_.push_back(std::move(stream));
 }
 
-absl::Status BorrowedLane::borrow(tf::OpKernelContext* context) {
-  TF_RETURN_IF_ERROR(Lanes::of(context, &lanes_));
-  return lanes_->take(&lane_);
+absl::Status StreamLoan::borrow(tf::OpKernelContext* context) {
+  TF_RETURN_IF_ERROR(StreamPool::of(context, &pool_));
+  return pool_->take(&stream_);
 }
 
 }  // namespace sluice::tensorflow

@@ -25,7 +25,7 @@ struct Destroy {
 };
 
 using Device = std::unique_ptr<sluice_device, Destroy<sluice_device_close>>;
-using Stream = std::unique_ptr<sluice_stream, Destroy<sluice_stream_destroy>>;
+using StreamHandle = std::unique_ptr<sluice_stream, Destroy<sluice_stream_destroy>>;
 
 struct Plan {
   std::string key;
@@ -33,65 +33,65 @@ struct Plan {
   sluice_recurrent_sizes sizes;
 };
 
-/// A stream with its plans, for one call at a time.
-class Lane {
+/// A stream of Sluice's with the plans that were made for it. One call uses it at a time.
+class Stream {
  public:
-  static absl::Status make(sluice_device* device, std::unique_ptr<Lane>* lane);
-  ~Lane();
-  Lane(const Lane&) = delete;
-  Lane& operator=(const Lane&) = delete;
+  static absl::Status make(sluice_device* device, std::unique_ptr<Stream>* stream);
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
 
   /// The plan for these options, whose time and rows are rounded up so that similar runs share one.
-  /// The lane owns it; it lasts until the next call of plan().
+  /// The stream owns it; it lasts until the next call of plan().
   absl::Status plan(sluice_recurrent_options options, const Plan** found);
   /// At least as many bytes as the plan's workspace, which lasts until the next call.
   absl::Status workspace(const Plan& plan, void** memory);
 
  private:
-  explicit Lane(sluice_device* device) : device_(device) {}
+  explicit Stream(sluice_device* device) : device_(device) {}
 
   sluice_device* device_;
-  Stream stream_;
+  StreamHandle handle_;
   std::list<Plan> plans_;  ///< the one used last comes first
   void* workspace_ = nullptr;
   std::size_t workspace_bytes_ = 0;
 };
 
-/// All lanes of a device of TensorFlow's, which runs ops of a graph side by side: there come to be
-/// as many lanes as calls run at once. A resource of the device's manager.
-class Lanes : public tf::ResourceBase {
+/// The streams of a device of TensorFlow's. TensorFlow runs ops of a graph at the same time, so
+/// there are as many streams as calls ever ran at once. A resource of the device's manager.
+class StreamPool : public tf::ResourceBase {
  public:
-  /// Makes it when first asked for. The caller gets a reference.
-  static absl::Status of(tf::OpKernelContext* context, tf::core::RefCountPtr<Lanes>* lanes);
+  /// The pool of the context's device, which the first call makes. The caller gets a reference.
+  static absl::Status of(tf::OpKernelContext* context, tf::core::RefCountPtr<StreamPool>* pool);
 
   std::string DebugString() const override { return "plans of Sluice's layers"; }
 
  private:
-  friend class BorrowedLane;
-  absl::Status take(std::unique_ptr<Lane>* lane);
-  void give_back(std::unique_ptr<Lane> lane);
+  friend class StreamLoan;
+  absl::Status take(std::unique_ptr<Stream>* stream);
+  void give_back(std::unique_ptr<Stream> stream);
 
   Device device_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Lane>> idle_;  ///< the one used last comes last
+  std::vector<std::unique_ptr<Stream>> idle_;  ///< the one used last comes last
 };
 
-/// A lane for the duration of a call.
-class BorrowedLane {
+/// A stream for the duration of a call.
+class StreamLoan {
  public:
-  BorrowedLane() = default;
-  ~BorrowedLane() {
-    if (lane_ != nullptr) lanes_->give_back(std::move(lane_));
+  StreamLoan() = default;
+  ~StreamLoan() {
+    if (stream_ != nullptr) pool_->give_back(std::move(stream_));
   }
-  BorrowedLane(const BorrowedLane&) = delete;
-  BorrowedLane& operator=(const BorrowedLane&) = delete;
+  StreamLoan(const StreamLoan&) = delete;
+  StreamLoan& operator=(const StreamLoan&) = delete;
 
   absl::Status borrow(tf::OpKernelContext* context);
-  Lane* operator->() const { return lane_.get(); }
+  Stream* operator->() const { return stream_.get(); }
 
  private:
-  tf::core::RefCountPtr<Lanes> lanes_;
-  std::unique_ptr<Lane> lane_;
+  tf::core::RefCountPtr<StreamPool> pool_;
+  std::unique_ptr<Stream> stream_;
 };
 
 }  // namespace sluice::tensorflow

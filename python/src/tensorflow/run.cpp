@@ -28,7 +28,7 @@ absl::Status check_shape(const char* name, const tf::Tensor& tensor, const tf::T
   return invalid(name, " has shape ", tensor.shape().DebugString(), ", not ", shape.DebugString());
 }
 
-/// Of a list that has one tensor or none.
+/// Checks a list that has one tensor or none.
 absl::Status check_optional(const char* name, const tf::OpInputList& list,
                             const tf::TensorShape& shape) {
   if (list.size() > 1) return invalid(name, " has ", list.size(), " tensors, not one or none");
@@ -61,6 +61,10 @@ absl::Status Run::read(tf::OpKernelContext* context, const Stack& stack, bool tr
   }
   args_.time = x_->dim_size(stack.batch_first ? 1 : 0);
   args_.rows = x_->dim_size(stack.batch_first ? 0 : 1);
+  y_shape_ = x_->shape();
+  TF_RETURN_IF_ERROR(y_shape_.SetDimWithStatus(2, stack.y_width()));
+  TF_RETURN_IF_ERROR(stack.h_shape(rows(), &h_shape_));
+  TF_RETURN_IF_ERROR(stack.c_shape(rows(), &c_shape_));
   TF_RETURN_IF_ERROR(check());
   args_.x = x_->data();
   args_.h0 = optional(h0_);
@@ -91,8 +95,9 @@ absl::Status Run::check() const {
     const auto place = static_cast<std::size_t>(i);
     std::vector<std::int64_t> shape = stack_->weights[place].shape;
     std::replace(shape.begin(), shape.end(), kInputWidth, input);
-    TF_RETURN_IF_ERROR(
-        check_shape(stack_->weight_kinds[place].c_str(), weights_[i], tf::TensorShape(shape)));
+    tf::TensorShape expected;
+    TF_RETURN_IF_ERROR(tf::TensorShape::BuildTensorShape(shape, &expected));
+    TF_RETURN_IF_ERROR(check_shape(stack_->weight_kinds[place].c_str(), weights_[i], expected));
   }
   TF_RETURN_IF_ERROR(check_optional("h0", h0_, h_shape()));
   TF_RETURN_IF_ERROR(check_optional("c0", c0_, c_shape()));
@@ -110,7 +115,7 @@ absl::Status Run::check() const {
 }
 
 absl::Status Run::prepare() {
-  TF_RETURN_IF_ERROR(lane_.borrow(context_));
+  TF_RETURN_IF_ERROR(stream_.borrow(context_));
   sluice_recurrent_options options = stack_->options();
   options.training = training_ ? 1 : 0;
   options.input = x_->dim_size(2);
@@ -120,14 +125,8 @@ absl::Status Run::prepare() {
   options.weight_dtype = dtype_of(weights_[0].dtype());
   options.cell_dtype = options.dtype;
   options.resets = resets_.size();
-  TF_RETURN_IF_ERROR(lane_->plan(options, &plan_));
-  return lane_->workspace(*plan_, &memory_.workspace);
-}
-
-tf::TensorShape Run::y_shape() const {
-  tf::TensorShape shape = x_->shape();
-  shape.set_dim(2, stack_->y_width());
-  return shape;
+  TF_RETURN_IF_ERROR(stream_->plan(options, &plan_));
+  return stream_->workspace(*plan_, &memory_.workspace);
 }
 
 template <typename Tensors>

@@ -12,7 +12,7 @@ class Run {
   /// Checks the inputs against each other. Memory is never read or written past a tensor's end
   /// after this.
   absl::Status check() const;
-  /// Borrows a lane and finds the plan.
+  /// Borrows a stream and finds the plan.
   absl::Status prepare();
 
   std::int64_t time() const { return args_.time; }
@@ -22,9 +22,9 @@ class Run {
   const tf::OpInputList& h0() const { return h0_; }
   const tf::OpInputList& c0() const { return c0_; }
   const sluice_recurrent_sizes& sizes() const { return plan_->sizes; }
-  tf::TensorShape y_shape() const;
-  tf::TensorShape h_shape() const { return stack_->h_shape(rows()); }
-  tf::TensorShape c_shape() const { return stack_->c_shape(rows()); }
+  const tf::TensorShape& y_shape() const { return y_shape_; }
+  const tf::TensorShape& h_shape() const { return h_shape_; }
+  const tf::TensorShape& c_shape() const { return c_shape_; }
 
   /// Packs the weights into `packed` and runs. `reserve` may be null without training.
   absl::Status forward(tf::Tensor* y, tf::Tensor* hn, tf::Tensor* cn, tf::Tensor* packed,
@@ -47,9 +47,10 @@ class Run {
   const tf::Tensor* x_ = nullptr;
   const tf::Tensor* seed_ = nullptr;
   tf::OpInputList weights_, h0_, c0_, lengths_, resets_;
+  tf::TensorShape y_shape_, h_shape_, c_shape_;
   sluice_recurrent_forward_args args_ = SLUICE_INIT(sluice_recurrent_forward_args);
   sluice_recurrent_memory memory_ = SLUICE_INIT(sluice_recurrent_memory);
-  BorrowedLane lane_;
+  StreamLoan stream_;
   const Plan* plan_ = nullptr;
 };
 

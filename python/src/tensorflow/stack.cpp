@@ -2,12 +2,17 @@
 
 #include <absl/status/status.h>
 #include <absl/strings/str_cat.h>
+#include <tensorflow/core/util/overflow.h>
 
 #include <algorithm>
 #include <array>
 
 namespace sluice::tensorflow {
 namespace {
+
+/// A width with four gates stays below 2^31 rows of a weight, so that products of two widths of a
+/// damaged graph do not overflow.
+constexpr std::int64_t kMostWidth = std::int64_t{1} << 29;
 
 struct Cell {
   const char* name;
@@ -110,10 +115,13 @@ absl::Status read_stack(Attributes& attributes, Stack* stack) {
   TF_RETURN_IF_ERROR(attributes.GetAttr("zoneout_c", &stack->zoneout_c));
   TF_RETURN_IF_ERROR(attributes.GetAttr("recurrent_dropout", &stack->recurrent_dropout));
   TF_RETURN_IF_ERROR(attributes.GetAttr("implementation", &stack->implementation));
-  const auto positive = [](std::int64_t width) { return width > 0; };
-  if (!std::all_of(stack->hidden.begin(), stack->hidden.end(), positive) ||
-      !std::all_of(stack->projection.begin(), stack->projection.end(), positive)) {
-    return absl::InvalidArgumentError("hidden and projection must be greater than 0");
+  for (const auto& [name, widths] :
+       {std::pair{"hidden", &stack->hidden}, {"projection", &stack->projection}}) {
+    for (const std::int64_t width : *widths) {
+      if (width > 0 && width <= kMostWidth) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " has ", width, "; a width is 1 to ", kMostWidth));
+    }
   }
   if (!stack->projection.empty() && stack->projection.size() != stack->hidden.size()) {
     return absl::InvalidArgumentError(
@@ -133,18 +141,21 @@ bool Stack::has(const char* kind) const {
   return std::find(weight_kinds.begin(), weight_kinds.end(), kind) != weight_kinds.end();
 }
 
-tf::TensorShape Stack::state_shape(const std::vector<std::int64_t>& widths,
-                                   std::int64_t rows) const {
+absl::Status Stack::state_shape(const std::vector<std::int64_t>& widths, std::int64_t rows,
+                                tf::TensorShape* shape) const {
   if (std::adjacent_find(widths.begin(), widths.end(), std::not_equal_to<>()) == widths.end()) {
-    return tf::TensorShape({states(), rows, widths[0]});
+    return tf::TensorShape::BuildTensorShape({states(), rows, widths[0]}, shape);
   }
   std::int64_t total = 0;
   for (const std::int64_t width : widths) total += width;
-  return tf::TensorShape({rows * directions * total});
+  // A product that overflows is -1, which no shape takes.
+  return tf::TensorShape::BuildTensorShape({tf::MultiplyWithoutOverflow(rows, directions * total)},
+                                           shape);
 }
 
-tf::TensorShape Stack::c_shape(std::int64_t rows) const {
-  return is_lstm() ? state_shape(hidden, rows) : tf::TensorShape({0});
+absl::Status Stack::c_shape(std::int64_t rows, tf::TensorShape* shape) const {
+  return is_lstm() ? state_shape(hidden, rows, shape)
+                   : tf::TensorShape::BuildTensorShape({0}, shape);
 }
 
 sluice_recurrent_options Stack::options() const {

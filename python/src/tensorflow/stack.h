@@ -46,13 +46,17 @@ struct Stack {
   bool has(const char* kind) const;
 
   /// [layers*directions, rows, width] where all widths are equal. Else the states of all layers,
-  /// each [directions, rows, width], lie one after the other: [elements].
-  tf::TensorShape state_shape(const std::vector<std::int64_t>& widths, std::int64_t rows) const;
-  tf::TensorShape h_shape(std::int64_t rows) const { return state_shape(outputs(), rows); }
-  /// [0] of cells that have none.
-  tf::TensorShape c_shape(std::int64_t rows) const;
+  /// each [directions, rows, width], lie one after the other: [elements]. Fails if 64 bits do not
+  /// hold the number of elements.
+  absl::Status state_shape(const std::vector<std::int64_t>& widths, std::int64_t rows,
+                           tf::TensorShape* shape) const;
+  absl::Status h_shape(std::int64_t rows, tf::TensorShape* shape) const {
+    return state_shape(outputs(), rows, shape);
+  }
+  /// [0] for cells without c.
+  absl::Status c_shape(std::int64_t rows, tf::TensorShape* shape) const;
 
-  /// What a plan is made for. Points into this object.
+  /// The plan's options, which point into this object.
   sluice_recurrent_options options() const;
 };
 

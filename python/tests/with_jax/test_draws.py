@@ -38,8 +38,12 @@ def test_each_rate_acts_with_a_key_alone(rate):
     at_rest = run(X, None, rates={rate: RATES[rate]})
     if rate.startswith("zoneout"):
         assert np.abs(at_rest - without).max() > 1e-3  # its expectation
-    else:
-        np.testing.assert_array_equal(at_rest, without)
+        return
+    np.testing.assert_array_equal(at_rest, without)
+    # Nor does dropout act where a gradient is asked for.
+    y, pull = jax.vjp(lambda x: run(x, None, rates={rate: RATES[rate]}), X)
+    np.testing.assert_array_equal(y, without)
+    np.testing.assert_array_equal(pull(y), jax.vjp(lambda x: lstm(x, WEIGHTS)[0], X)[1](y))
 
 
 def test_a_key_without_rates_changes_nothing():

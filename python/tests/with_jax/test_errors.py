@@ -28,6 +28,10 @@ def as_dtype(dtype):
     return {name: jnp.asarray(value, dtype) for name, value in WEIGHTS.items()}
 
 
+def symbolic(shape):
+    return jax.ShapeDtypeStruct(jax.export.symbolic_shape(shape), jnp.float64)
+
+
 CASES = {
     "features": (ValueError, r"x has shape \(4, 3, 4\).* 5 features", lambda: lstm(X[..., :4], WEIGHTS)),
     "dimensions": (ValueError, "3 dimensions", lambda: lstm(X[None], WEIGHTS)),
@@ -82,9 +86,21 @@ CASES = {
     "lengths_rank": (ValueError, r"lengths has shape \(3, 1\)", lambda: lstm(X, WEIGHTS, lengths=jnp.ones((3, 1), int))),
     "resets_shape": (ValueError, "resets has shape", lambda: lstm(X, WEIGHTS, resets=np.zeros((ROWS, TIME), bool))),
     "resets_real": (TypeError, "resets is float64", lambda: lstm(X, WEIGHTS, resets=np.zeros((TIME, ROWS)))),
+    "lengths_traced": (TypeError, "lengths is a list with values that JAX traces; make one array of them by jnp.stack",
+                       lambda: jax.jit(lambda n: lstm(X, WEIGHTS, lengths=[n, 1, 2]))(3)),
+    "symbolic_x": (NotImplementedError, r"x has the shape \(4, rows, 5\); export a function with numbers",
+                   lambda: jax.export.export(jax.jit(lambda x: lstm(x, WEIGHTS)))(symbolic("4, rows, 5"))),
+    "symbolic_weights": (NotImplementedError, r"weight_ih_l0 has the shape \(24, width\); export a function with numbers",
+                         lambda: jax.export.export(jax.jit(lambda w: lstm(X, changed(weight_ih_l0=w))))(symbolic("24, width"))),
+    "implementation_none": (TypeError, "implementation is of type NoneType; it must be a name",
+                            lambda: lstm(X, WEIGHTS, implementation=None)),
     "implementation": (NotImplementedError, "no_such", lambda: lstm(X, WEIGHTS, implementation="no_such")),
     "declined": (NotImplementedError, "amx|avx", lambda: lstm(X, WEIGHTS, implementation="amx")),
     "dropout": (ValueError, "dropout is 1.5; a rate is", lambda: lstm(X, WEIGHTS, dropout=1.5)),
+    "dropout_none": (TypeError, "dropout is of type NoneType; it must be a number", lambda: lstm(X, WEIGHTS, dropout=None)),
+    "dropout_traced": (TypeError, "dropout is of type .*Tracer; it must be a number that is known before tracing",
+                       lambda: jax.jit(lambda rate: lstm(X, WEIGHTS, dropout=rate))(0.5)),
+    "dropout_text": (TypeError, "dropout is of type str", lambda: lstm(X, WEIGHTS, dropout="0.5")),
     "zoneout": (ValueError, "zoneout_h is -1; a rate is", lambda: lstm(X, WEIGHTS, zoneout_h=-1)),
     "init_cell": (ValueError, "cell is 'qrnn', not one of lstm", lambda: init(jax.random.key(0), "qrnn", 1, 1)),
     "init_width": (ValueError, "hidden is 0; it must be", lambda: init(jax.random.key(0), "lstm", 1, 0)),
@@ -108,14 +124,22 @@ def test_lengths_that_jax_has_are_limited():
     np.testing.assert_array_equal(y, lstm(X, WEIGHTS, lengths=[0, TIME, 2])[0])
 
 
+@pytest.mark.parametrize("dtype", ("int8", "uint8", "int16", "uint32", "int64"))
+def test_lengths_of_every_integer_dtype(dtype):
+    time = 300  # more than int8 and uint8 hold
+    x = RNG.standard_normal((time, ROWS, INPUT))
+    y, _ = lstm(x, WEIGHTS, lengths=jnp.asarray([100, 120, 3], dtype))
+    np.testing.assert_array_equal(y, lstm(x, WEIGHTS, lengths=[100, 120, 3])[0])
+
+
 @pytest.mark.skipif(any(device.platform == "gpu" for device in jax.devices()), reason="a GPU has float16")
 def test_float16_is_a_gpus():
     with pytest.raises(NotImplementedError, match="float16"):
         lstm(jnp.asarray(X, "float16"), as_dtype("float16"))
 
 
-def test_what_a_device_says_while_it_runs():
-    """A call that was traced for less memory than the device needs."""
+def run_pack(change):
+    """Packs the weights of a GRU by a call that `change` has changed."""
     from sluice.jax import _calls, _config
 
     config = _config.Config("gru", 2, (3,), (), 1, (("weight_ih", "weight_hh"),), False, False, "float32", "float32", False,
@@ -124,11 +148,28 @@ def test_what_a_device_says_while_it_runs():
 
     def pack():
         calls = _calls.Calls(config, (4, 1, 2), False, ())
-        calls.packed = _calls.bytes_of(8)
+        change(calls)
         return calls.pack(weights)
 
+    jax.block_until_ready(jax.jit(pack)())
+
+
+def test_a_call_traced_for_another_device_is_refused():
+    from sluice.jax import _calls
+
     with pytest.raises(Exception, match="Sluice: the call was traced for another device: its packed weights has 8 bytes"):
-        jax.block_until_ready(jax.jit(pack)())
+        run_pack(lambda calls: setattr(calls, "packed", _calls.bytes_of(8)))
+
+
+def test_a_call_of_another_version_is_refused():
+    message = f"Sluice: the call was traced with Sluice 0.0.1, and this is Sluice {sluice.__version__}; trace it again"
+    with pytest.raises(Exception, match=message):
+        run_pack(lambda calls: calls._attributes.update(version="0.0.1"))
+    with pytest.raises(Exception, match="the attributes of the call are not those of this build"):
+        run_pack(lambda calls: calls._attributes.update(numbers=calls._attributes["numbers"][:-1]))
+    # The version is part of what JAX's compilation cache looks for.
+    text = jax.jit(lambda x: lstm(x, WEIGHTS)[0]).lower(jnp.asarray(X)).as_text()
+    assert f'version = "{sluice.__version__}"' in text
 
 
 def test_importing_sluice_imports_no_jax():

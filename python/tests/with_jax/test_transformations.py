@@ -169,7 +169,7 @@ def test_checkpoint_runs_forward_again():
         return jax.checkpoint(loss)(weights, x)
 
     names = primitives_of(jax.grad(wrapped), WEIGHTS, X)
-    assert names.count("sluice_forward") == 2 or "checkpoint" in names or "remat2" in names
+    assert names.count("sluice_forward") == 2, names
     assert_close(jax.jit(jax.grad(wrapped))(WEIGHTS, X), jax.grad(loss)(WEIGHTS, X), EXACT, MESSAGE)
 
 

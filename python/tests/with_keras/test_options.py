@@ -69,7 +69,7 @@ def test_nothing_runs_kerass_loops(monkeypatch):
         called.append(1)
         raise AssertionError("Keras's own recurrent layer ran")
 
-    pairs = [Case(number, dropout=0.2, recurrent_dropout=0.2 * (number % 2)) for number in range(20)]
+    pairs = [Case(number, dropout=0.2, recurrent_dropout=0.2 * (number % 2)) for number in range(8)]
     layers = [(case, *case.layers()) for case in pairs]
     for name in ("rnn", "lstm", "gru", "bidirectional_lstm", "bidirectional_gru"):
         monkeypatch.setattr(backend, name, refuse)

@@ -76,6 +76,24 @@ def test_models_go_on_as_before(name, fitted, capsys):
     assert histories[1][-1] < histories[1][0]
 
 
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="torch traces nothing")
+def test_a_part_of_a_compiled_model_is_used_once_that_is_compiled_again():
+    part = keras.Sequential([keras.Input((6, 4)), keras.layers.LSTM(3)])
+    model = keras.Sequential([keras.Input((6, 4)), part, keras.layers.Dense(2)])
+    model.compile("sgd", "mse", jit_compile=JIT)
+    x = np.random.default_rng(0).uniform(-1, 1, (4, 6, 4)).astype("float32")
+    before = model.predict(x, verbose=0)
+    sluice.keras.replace(part, verbose=False)
+    layer, runs = part.layers[0], []
+    inner_loop = layer.inner_loop
+    object.__setattr__(layer, "inner_loop", lambda *inputs, **options: (runs.append(1), inner_loop(*inputs, **options))[1])
+    model.predict(x, verbose=0)
+    assert not runs  # traced before
+    model.compile("sgd", "mse", jit_compile=JIT)
+    np.testing.assert_allclose(model.predict(x, verbose=0), before, atol=1e-6)
+    assert runs
+
+
 class Own(keras.layers.LSTM):
     def call(self, sequences, initial_state=None, mask=None, training=False):
         return super().call(sequences * 2, initial_state=initial_state, mask=mask, training=training)
@@ -97,7 +115,7 @@ def test_says_what_it_leaves(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 6 and all(line.startswith("left ") for line in lines)
     assert lines[0].endswith("Own changes LSTM")
-    assert "its activation is 'relu'; Sluice has 'tanh'" in lines[1] and "left relu: LSTM(3)" in lines[1]
+    assert "its activation is 'relu'; Sluice has 'tanh'" in lines[1] and "/relu: LSTM(3)" in lines[1]
     assert "its recurrent_activation is 'hard_sigmoid'" in lines[2]
     assert "its activation is 'elu'" in lines[3]
     assert "not an RNN over a cell" in lines[4] and "not an RNN over a cell" in lines[5]

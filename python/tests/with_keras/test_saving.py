@@ -10,8 +10,6 @@ import sluice.keras
 from keras_cases import JIT, KINDS, Case, array
 
 PACKAGES = {"keras": keras.layers, "sluice": sluice.keras}
-# The names that Sluice's layers have in files, as Keras's.
-AS_KERAS = {f"sluice>{name}": getattr(keras.layers, name) for name in ("LSTM", "GRU", "SimpleRNN")}
 
 
 def model_of(package):
@@ -69,41 +67,35 @@ def test_configurations(number):
     assert again.get_config() == own.get_config()
 
 
-def read_model(path, writer, reader):
-    if (writer, reader) == ("keras", "sluice"):
-        return sluice.keras.replace(keras.models.load_model(path), verbose=False)
-    with keras.saving.CustomObjectScope(AS_KERAS if (writer, reader) == ("sluice", "keras") else {}):
-        return keras.models.load_model(path)
-
-
 @pytest.mark.parametrize("writer", PACKAGES)
-@pytest.mark.parametrize("reader", PACKAGES)
 @pytest.mark.parametrize("ending", ["keras", "h5"])
-def test_models_pass_through_files(writer, reader, ending, tmp_path, tokens):
+def test_models_pass_through_files(writer, ending, tmp_path, tokens):
     model = model_of(writer)
     model.compile(keras.optimizers.Adam(), keras.losses.MeanSquaredError(), jit_compile=JIT)
     model.fit(tokens, np.zeros((5, 2)), verbose=0)
     path = tmp_path / f"model.{ending}"
     model.save(path)
-    read = read_model(path, writer, reader)
-    assert type(read.layers[2]) is PACKAGES[reader].GRU and type(read.layers[1].forward_layer) is PACKAGES[reader].LSTM
+    read = sluice.keras.replace(keras.models.load_model(path), verbose=False)
+    assert type(read.layers[2]) is sluice.keras.GRU and type(read.layers[1].forward_layer) is sluice.keras.LSTM
     same(read(tokens), model(tokens))
-    assert read.optimizer.iterations == 1
-    losses = [candidate.train_on_batch(tokens, np.zeros((5, 2))) for candidate in (model, read)]
-    assert np.isfinite(losses).all()
+    if ending == "keras":  # Keras can't train what it read from the older format, whatever the layers.
+        assert read.optimizer.iterations == 1
+        assert np.isfinite(read.train_on_batch(tokens, np.zeros((5, 2))))
 
 
-def test_a_program_without_sluice_reads_a_file(tmp_path, tokens):
+@pytest.mark.parametrize("ending", ["keras", "h5"])
+def test_a_program_without_sluice_reads_a_file(ending, tmp_path, tokens):
     model = model_of("sluice")
-    model.save(tmp_path / "model.keras")
+    model.save(tmp_path / f"model.{ending}")
     np.save(tmp_path / "tokens.npy", tokens)
     program = """import sys, keras, numpy
 as_keras = {f"sluice>{name}": getattr(keras.layers, name) for name in ("LSTM", "GRU", "SimpleRNN")}
-model = keras.models.load_model("model.keras", custom_objects=as_keras)
+model = keras.models.load_model(sys.argv[1], custom_objects=as_keras)
+assert type(model.layers[2]) is keras.layers.GRU and type(model.layers[1].forward_layer) is keras.layers.LSTM
 assert not any(name.startswith("sluice") for name in sys.modules)
 numpy.save("outputs.npy", keras.ops.convert_to_numpy(model(numpy.load("tokens.npy"))))
 """
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path)
+    subprocess.run([sys.executable, "-c", program, f"model.{ending}"], check=True, cwd=tmp_path)
     same(np.load(tmp_path / "outputs.npy"), model(tokens))
 
 

@@ -47,6 +47,34 @@ def test_losses_in_fewer_bits(kind, policy, more, data, true_float64):
     assert np.abs(found - exact).max() <= 3 * np.abs(expected - exact).max() + more
 
 
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="torch and JAX know whether a gradient comes")
+def test_inference_on_tensorflow_keeps_nothing_for_a_gradient():
+    import tensorflow as tf
+
+    model = keras.Sequential([keras.Input((None, 3)), sluice.keras.LSTM(4)])
+    model.compile("sgd", "mse", jit_compile=JIT)
+    x, target = np.ones((2, 5, 3), "float32"), np.ones((2, 4), "float32")
+
+    def trains(step, *arguments):
+        """The attribute of the ops in the graph of a step."""
+        graph = tf.function(step).get_concrete_function(*map(tf.constant, arguments)).graph
+        return [op.get_attr("training") for op in graph.get_operations() if op.type == "SluiceRecurrent"]
+
+    assert trains(lambda x: model.predict_step(x), x) == [False]
+    assert trains(lambda x, target: model.test_step((x, target)), x, target) == [False]
+    assert trains(lambda x, target: model.train_step((x, target)), x, target) == [True]
+
+    @tf.function
+    def gradient(x, training):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = model(x, training=training)
+        return tape.gradient(y, [x, *(weight.value for weight in model.trainable_weights)])
+
+    for one, other in zip(gradient(tf.constant(x), False), gradient(tf.constant(x), True)):
+        np.testing.assert_array_equal(one, other)  # The engine does the same, only later.
+
+
 def test_recurrent_dropout_trains(data):
     found = losses(sluice.keras, ("LSTM", {}), {"dropout": 0.2, "recurrent_dropout": 0.2}, "float32", *data)
     assert np.isfinite(found).all() and found[-1] < found[0]

@@ -10,7 +10,6 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from sluice.tensorflow import _library
 
@@ -23,9 +22,9 @@ def pytest_report_header(config):
 
 @pytest.fixture(scope="session", autouse=True)
 def ops():
-    """The library with the ops: built where there is none for this TensorFlow."""
+    """The library with the ops: built where there is none for this TensorFlow and Sluice."""
     path = _library.path_of_library()
-    if not path.is_file() or _library.built_for(path) != tf.__version__:
+    if not path.is_file() or _library.built_for(path) != _library.versions():
         subprocess.run([sys.executable, "-m", "sluice.tensorflow.build", "-o", path], check=True)
     return path
 

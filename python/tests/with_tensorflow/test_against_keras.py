@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import sluice.tensorflow
 import tensorflow as tf
-from keras_layers import assert_close, converted, gradients, randomize, variables
+from compared_layers import assert_close, converted, gradients, randomize, variables
 
 # Sums of at most some hundred products of numbers up to 1, over at most 12 steps, in float64: about 1e3 roundings of 1.1e-16
 # each. Gradients sum over rows and steps too. Both sides round, each in another order.

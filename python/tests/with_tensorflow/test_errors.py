@@ -30,6 +30,7 @@ CASES = {
                          "float16; it must be one of float32, float64, bfloat16"),
     "mixed weights": (dict(weights=changed(bias_hh_l0=np.zeros(28, np.float32))), TypeError, "bias_hh_l0 is float32"),
     "other dtype": (dict(dtype="float32"), TypeError, "the weights are float64 and dtype is float32"),
+    "a list of weights": (dict(weights=list(WEIGHTS.values())), TypeError, "weights is of type list; it must be a dict"),
     "unknown name": (dict(weights=changed(kernel=X)), ValueError, "weights has 'kernel'"),
     "missing weight": (dict(weights=changed(weight_hh_l0=None)), ValueError, "weights has no 'weight_hh_l0'"),
     "shape of a weight": (dict(weights=changed(bias_ih_l0=np.zeros(27))), ValueError,
@@ -40,13 +41,17 @@ CASES = {
     "dtype of h": (dict(hx=(STATE.astype(np.float32), None)), TypeError, "h0 is float32; here it must be float64"),
     "shape of lengths": (dict(lengths=[1, 2]), ValueError, r"lengths has shape \(2,\), not \(3,\)"),
     "dtype of lengths": (dict(lengths=[1.0, 2.0, 3.0]), TypeError, "lengths is float32; it must be of integers"),
+    "bool lengths": (dict(lengths=[True, False, True]), TypeError, "lengths is bool; it must be of integers"),
     "a length above": (dict(lengths=[1, 7, 3]), tf.errors.InvalidArgumentError,
                        "lengths has 7; with 6 time steps they are 0 to 6"),
     "a length below": (dict(lengths=[1, -1, 3]), tf.errors.InvalidArgumentError, "lengths has -1"),
+    "a length above in uint64": (dict(lengths=np.array([1, 2**64 - 1, 3], np.uint64)), tf.errors.InvalidArgumentError,
+                                 "lengths has 2147483647"),
     "a length far above": (dict(lengths=[1, 2**32 + 1, 3]), tf.errors.InvalidArgumentError, "lengths has 2147483647"),
     "shape of resets": (dict(resets=np.zeros((ROWS, TIME), bool)), ValueError, r"resets has shape \(3, 6\), not \(6, 3\)"),
     "dtype of resets": (dict(resets=np.zeros((TIME, ROWS))), TypeError, "resets is float64; it must be of integers"),
     "rate": (dict(dropout=1.0), ValueError, "dropout is 1.0; a rate is at least 0 and less than 1"),
+    "no rate": (dict(zoneout_h=None), TypeError, "zoneout_h is of type NoneType; it must be a number"),
     "bidirectional": (dict(bidirectional=True), ValueError, "bidirectional is True"),
     "implementation": (dict(implementation="none"), tf.errors.UnimplementedError, 'no implementation "none"'),
     "seed": (dict(seed=0.5, dropout=0.5, training=True), TypeError, "seed is float32; it must be of integers"),
@@ -117,7 +122,11 @@ def test_the_op_itself_reads_no_memory_of_others():
                 hidden=[HIDDEN], projection=[], directions=1, weight_kinds=["weight_ih", "weight_hh", "bias_ih", "bias_hh"],
                 batch_first=False, training=True)
     results = ops.sluice_recurrent(**good)
-    for name, value, pattern in (("hidden", [-1], "greater than 0"), ("directions", 3, "directions is 3"),
+    for name, value, pattern in (("hidden", [-1], "hidden has -1; a width is 1 to"),
+                                 ("hidden", [2**61 + 1], "hidden has 2305843009213693953; a width is 1 to"),
+                                 ("projection", [2**62], "projection has 4611686018427387904; a width is 1 to"),
+                                 ("hidden", [2**29], r"weight_ih has shape \[28,5\], not \[2147483648,5\]"),
+                                 ("directions", 3, "directions is 3"),
                                  ("projection", [1, 2], "as many numbers as hidden"),
                                  ("weight_kinds", ["weight_ih", "weight_hh", "bias", "bias_hh"], "weight_kinds has 'bias'"),
                                  ("weight_kinds", ["weight_hh", "weight_ih", "bias_ih", "bias_hh"], "one 'weight_ih', its first"),
@@ -145,11 +154,16 @@ def imported_with(library):
     return result.stderr.splitlines()[-1]
 
 
-def test_a_library_that_is_missing_or_of_another_tensorflow(ops, tmp_path):
+def test_a_library_that_is_missing_or_of_other_versions(ops, tmp_path):
     line = imported_with(tmp_path / "none.so")
     assert line.startswith("ImportError: ") and "none.so is missing; `python -m sluice.tensorflow.build` builds it" in line
     other = tmp_path / "other.so"
-    version = f"built for {tf.__version__}\0".encode()
-    other.write_bytes(ops.read_bytes().replace(version, b"built for 1.15.0".ljust(len(version), b"\0")))
-    line = imported_with(other)
-    assert line.startswith("ImportError: ") and f"was built for TensorFlow 1.15.0, and this is {tf.__version__}" in line
+    own = f"built for {_library.versions()}\0".encode()
+    assert ops.read_bytes().count(own) == 1
+    for versions in (f"TensorFlow 1.15.0 and Sluice {sluice.__version__}", f"TensorFlow {tf.__version__} and Sluice 0.0.9"):
+        other.write_bytes(ops.read_bytes().replace(own, f"built for {versions}".encode().ljust(len(own), b"\0")))
+        line = imported_with(other)
+        assert line.startswith("ImportError: ") and f"was built for {versions}, and this is {_library.versions()}" in line
+    library = ops.read_bytes().replace(b"sluice_tensorflow built for", b"sluice_tensorflow_built_for")
+    other.write_bytes(library)
+    assert "was built for unknown versions" in imported_with(other)

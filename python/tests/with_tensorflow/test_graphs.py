@@ -10,7 +10,7 @@ import pytest
 import sluice.tensorflow
 import tensorflow as tf
 from cases import random_weights
-from keras_layers import assert_close, variables
+from compared_layers import assert_close, variables
 
 
 @pytest.fixture
@@ -236,3 +236,8 @@ def test_second_derivatives_are_refused(case):
         first = inner.gradient(value, case.x)
     with pytest.raises(NotImplementedError, match="no second derivative"):
         outer.gradient(first, case.x)
+
+
+def test_forward_mode_is_refused(case):
+    with tf.autodiff.ForwardAccumulator(case.x, tf.ones_like(case.x)), pytest.raises(NotImplementedError, match="no forward mode"):
+        case.loss()

@@ -7,7 +7,7 @@ import sluice.numpy
 import sluice.tensorflow
 import tensorflow as tf
 from cases import random_states, random_weights
-from keras_layers import assert_close, gradients, variables
+from compared_layers import assert_close, gradients, variables
 
 TOLERANCE = 1e-11  # See test_against_keras.py.
 
@@ -47,7 +47,7 @@ def test_lengths_resets_and_states(cell, number, rng):
     assert_close([turned(found), last], [y, (hn, cn) if cell == "lstm" else hn], TOLERANCE)
 
 
-@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.int32])
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.int32, np.uint32, np.uint64])
 def test_integers_of_any_kind(dtype, rng):
     weights = random_weights(rng, "gru", 5, 7)
     x = rng.uniform(-1, 1, (6, 4, 5))
@@ -77,9 +77,11 @@ def test_no_gradient_comes_from_behind_a_reset_or_an_end(rng):
 def test_a_single_row(cell, batch_first, rng):
     weights = random_weights(rng, cell, 5, 7, 2)
     x = rng.uniform(-1, 1, (6, 5))
-    found = own(cell, x, weights, batch_first=batch_first)
-    y, last = own(cell, x[:, None], weights)
-    assert_close(found, [y[:, 0], tf.nest.map_structure(lambda state: state[:, 0], last)], 0)
+    resets = rng.uniform(size=6) < 0.5
+    for options, of_rows in (({}, {}), ({"resets": resets}, {"resets": resets[:, None]})):
+        found = own(cell, x, weights, batch_first=batch_first, **options)
+        y, last = own(cell, x[:, None], weights, **of_rows)
+        assert_close(found, [y[:, 0], tf.nest.map_structure(lambda state: state[:, 0], last)], 0)
 
 
 def test_layers_of_different_widths(rng):
@@ -129,6 +131,15 @@ def test_what_is_drawn(rate, rng):
         at.assign_sub(sign * 1e-6 * direction)
     expected = tf.reduce_sum(found[1] * direction)
     assert abs(difference / 2e-6 - expected) < 1e-6 * max(1, abs(expected))
+
+
+def test_rates_that_are_almost_equal_have_plans_of_their_own(rng):
+    weights = random_weights(rng, "lstm", 5, 7)
+    x = rng.uniform(-1, 1, (6, 3, 5))
+    for rate in (0.25, 0.25 + 2**-23):  # Exact in float32; six digits of both are equal.
+        expected, _ = sluice.numpy.Stack("lstm", weights, zoneout_h=rate)(x)
+        # The rates differ by 1.2e-7 and so do the outputs, about.
+        assert_close(sluice.tensorflow.lstm(x, weights, zoneout_h=rate)[0], expected, TOLERANCE)
 
 
 def test_without_training_nothing_is_drawn(rng):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import sluice.tensorflow
 import tensorflow as tf
-from keras_layers import assert_close, gradients, variables
+from compared_layers import assert_close, gradients, variables
 from projected import random_weights, stack
 
 # As in test_against_keras.py, with sums of up to some thousand products: sizes of each are below 1 / sqrt(count).

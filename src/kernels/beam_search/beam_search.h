@@ -42,22 +42,25 @@ double length_penalty(std::int64_t length, double alpha);
 /// prefixes must be in the vocabulary and none of pad, bos and eos.
 void start(const Context& context, const Rules& rules, const State& state);
 
-/// What a step heeds beyond the rules. Without any of it, and with none of the extent's extras, a
-/// step is a plain one, which on a GPU is the faster.
+/// A step's options beyond the rules, for extents that are not plain. On a GPU, plain steps are
+/// faster.
 struct Extras {
   /// int32 [rows, ceil(V / 32)], bits as in token_mask.h: tokens without one are never chosen.
   /// Scores stay those of the whole softmax. A prefix of the input is taken whatever the mask says.
   /// A row that may go on with nothing ends without a hypothesis. Absent: all tokens may follow.
+  /// Only if the extent is `masked`.
   Tensor mask{};
   /// beta of Wu et al. 2016, eq. 14, if the extent has `coverage`: finished hypotheses compete by
   /// score / length penalty + beta * sum over source tokens of log min(sum of attention, 1).
   double coverage = 0;
-  /// Of groups (Vijayakumar et al. 2016): candidates rank by their score less this for each row of
-  /// the groups before that has just chosen the same token. Scores stay the model's own.
+  /// Penalty between groups (Vijayakumar et al. 2016): candidates rank by their score less this for
+  /// each row of the groups before that has just chosen the same token. Scores stay the model's
+  /// own.
   double diversity = 0;
-  /// Of draws without replacement (Kool et al. 2019), if the extent has a `sampled_vocabulary`:
-  /// candidates rank by log q + noise, conditioned on their prefix's, where q(v) is proportional to
-  /// p(v)^(1 / temperature) of what may follow. Hypotheses compete by that, whatever their length.
+  /// Temperature of draws without replacement (Kool et al. 2019), if the extent has a
+  /// `sampled_vocabulary`: candidates rank by log q + noise, conditioned on their prefix's. q(v) is
+  /// proportional to p(v)^(1 / temperature) among the tokens that may follow. Hypotheses compete by
+  /// the same number, whatever their length.
   double temperature = 1;
   std::uint64_t seed = 1;
 };
@@ -77,14 +80,20 @@ struct Extras {
 /// Vilar 2018): a row's candidates are its best ones and the tokens that go on with a phrase; those
 /// with equally many tokens of phrases to come make a bank, and banks take turns, the fullest
 /// first. Once a row has room for nothing else, it goes on with a phrase.
+///
+/// Lengths and tokens that the state reads are on the device, so they are not checked: they must be
+/// in the ranges that `State` gives, or memory beyond its tensors is read.
 void advance(const Context& context, const Rules& rules, const State& state, const Tensor& logits,
              const Tensor& attention, const Extras& extras = {});
 
-/// What every step of a search chose, by row: int32, int32 and float64 [steps, rows].
+/// The choices of every step of a search, by row: int32, int32 and float64 [steps, rows].
 struct StepRecord {
   Tensor tokens;   ///< pad where there is no prefix
   Tensor parents;  ///< rows of the step before
   Tensor scores;   ///< sum of log p; minus infinity where there is no prefix
+  /// int32 [2]: steps that were taken, up to the one with which the last input was done; and
+  /// whether all are done. Steps behind that choose nothing.
+  Tensor taken;
 };
 
 /// Behind an `advance`: adds what it chose to the record. Steps beyond the record are left out.

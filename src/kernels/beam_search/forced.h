@@ -41,8 +41,7 @@ struct Left {
   constexpr std::int32_t steps() const { return tokens - begun; }
 };
 
-/// What a row lacks whose progress is `progress` [count], or once `token` follows; -1: as it
-/// stands.
+/// Tokens that a row of this progress [count] lacks once `token` follows; token -1: as it stands.
 constexpr Left left_after(const Phrases& phrases, const std::int32_t* progress,
                           std::int32_t token) {
   Left left{0, 0};

@@ -10,7 +10,7 @@
 /// standard library are no constant expressions.
 namespace sluice::kernels::beam_search {
 
-/// Whose noise it is. A row of an input is what the search made it, so each token of each prefix
+/// Key of a prefix's noise. A row of an input at a step is one prefix, so each token of each prefix
 /// gets a number of its own.
 struct NoiseKey {
   std::uint64_t seed;
@@ -20,7 +20,7 @@ struct NoiseKey {
 /// A number with Gumbel's distribution, -log(-log(u)) with u on (0, 1).
 template <typename Real = double>
 constexpr Real gumbel(const NoiseKey& key, std::uint32_t token) {
-  // Of all that draws random numbers by a counter only this has that last word.
+  // No other use of the generator has this last word.
   constexpr std::uint32_t kStream = 0x47554d42;
   const auto words =
       runtime::philox(key.seed, {token / 2, key.step << 12 | key.row, key.input_id, kStream});
@@ -31,7 +31,7 @@ constexpr Real gumbel(const NoiseKey& key, std::uint32_t token) {
   return -std::log(-std::log(u));
 }
 
-/// What the prefix of all begins with.
+/// The perturbed log q of the empty prefix.
 template <typename Real = double>
 constexpr Real first_noise(std::uint64_t seed, std::uint32_t input_id) {
   return gumbel<Real>({seed, input_id, 0, 0}, 0xffffffffu);

@@ -28,6 +28,7 @@ void visit_extras(AnyState& state, Visit&& visit) {
   visit("log_q", state.log_q, DType::kFloat64, Shape{rows}, draws);
   visit("noisy", state.noisy, DType::kFloat64, Shape{rows, drawn}, draws);
   visit("candidate_log_q", state.candidate_log_q, DType::kFloat64, candidates, draws);
+  visit("candidate_order", state.candidate_order, DType::kInt32, candidates, !e.is_plain());
   visit("candidate_keys", state.candidate_keys, DType::kFloat64, candidates, draws || e.groups > 1);
 }
 

@@ -22,16 +22,17 @@ struct Extent {
   DType dtype = DType::kFloat32;  ///< of logits and attention: float32 or float64
   std::int64_t prefix_time = 0;   ///< the longest prefix that an input's hypotheses begin with
 
-  // Of searches with extras (beam_search.h); a plain one has none of these.
+  // Extras (beam_search.h); a plain search has none of these.
   std::int64_t groups = 1;       ///< searches that heed each other: inputs i * groups and following
   std::int64_t phrases = 0;      ///< token sequences that an input's hypotheses must hold
   std::int64_t phrase_time = 0;  ///< tokens of the longest
   bool coverage = false;         ///< whether hypotheses compete by coverage too
   std::int64_t sampled_vocabulary = 0;  ///< tokens to draw from without replacement; 0: no draw
+  bool masked = false;                  ///< whether steps may be given a mask
 
   std::int64_t rows() const { return inputs * beam; }
   bool is_plain() const {
-    return groups == 1 && phrases == 0 && !coverage && sampled_vocabulary == 0;
+    return groups == 1 && phrases == 0 && !coverage && sampled_vocabulary == 0 && !masked;
   }
   /// Candidates of a row. Earlier groups may have put as many tokens back as they have beams.
   std::int64_t width() const { return groups * beam + 1 + phrases; }
@@ -69,20 +70,21 @@ struct State {
   Tensor candidate_tokens;  ///< int32 [rows, width]: scratch of `advance`
   Tensor arrivals;          ///< int32 [inputs]: scratch of `advance`, zero between its calls
 
-  // Absent unless the extent asks for them. What there are two of belongs to rows after even and
+  // Absent unless the extent asks for them. A first dimension of 2 stands for rows after even and
   // after odd steps.
-  Tensor phrase_tokens;    ///< int32 [inputs, phrases, phrase_time]: read
-  Tensor phrase_lengths;   ///< int32 [inputs, phrases]: read; 0: there is no such phrase
+  Tensor phrase_tokens;    ///< int32 [inputs, phrases, phrase_time]: read; in the vocabulary
+  Tensor phrase_lengths;   ///< int32 [inputs, phrases]: read; 0..phrase_time, 0: none
   Tensor progress;         ///< int32 [2, rows, phrases]: as forced.h has it
-  Tensor source_lengths;   ///< int32 [inputs]: read, if `coverage`
+  Tensor source_lengths;   ///< int32 [inputs]: read; 0..source_time
   Tensor coverage;         ///< float64 [2, rows, source_time]: sums of attention
-  Tensor input_ids;        ///< int32 [inputs]: read, of draws: keys of the random numbers
+  Tensor input_ids;        ///< int32 [inputs]: read; keys of the random numbers of draws
   Tensor perturbed;        ///< float64 [rows]: log q of each prefix and its noise
   Tensor log_q;            ///< float64 [rows]: log of the probability of drawing each prefix
   Tensor noisy;            ///< float64 [rows, sampled_vocabulary]: scratch of `advance`
   Tensor candidate_keys;   ///< float64 [rows, width]: scratch of `advance`: what candidates rank by
   Tensor candidate_log_q;  ///< float64 [rows, width]: scratch of `advance`
   Tensor candidate_left;   ///< int32 [rows, width]: scratch of `advance`: tokens of phrases to come
+  Tensor candidate_order;  ///< int32 [rows, width]: scratch of `advance` on the CPU: what it sorts
   Tensor bank_uses;        ///< int32 [inputs, phrases * phrase_time + 1]: scratch of `advance`
 };
 

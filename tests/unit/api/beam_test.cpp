@@ -202,7 +202,7 @@ TEST_P(BeamApiTest, RefusesInOneSentence) {
     return std::string(error_of([&] { model.beam(start, options); }).what());
   };
   start.inputs = 0;
-  EXPECT_EQ(refused(), "inputs is 0; it must be in 1..1048576");
+  EXPECT_EQ(refused(), "inputs is 0; it must be in 1..16777216");
   start.inputs = 2;
   const std::vector<float> few(3);
   start.h = start.c = few;
@@ -220,11 +220,14 @@ TEST_P(BeamApiTest, RefusesInOneSentence) {
   EXPECT_EQ(refused(), "1 tokens are given for 2 rows");
   const Ids wild{1, 99};
   start.tokens = wild;
-  EXPECT_NE(refused().find("begins with token 99, which a vocabulary of"), std::string::npos);
+  EXPECT_NE(refused().find("begins with token 99; the vocabulary has"), std::string::npos);
   start = start_of(states, 2);
   options.beam = 4000;
-  EXPECT_NE(refused().find("beam is 4000; a vocabulary of"), std::string::npos);
+  EXPECT_NE(refused().find("beam is 4000; the vocabulary has"), std::string::npos);
   options = {};
+  start.inputs = std::int64_t{1} << 23;
+  EXPECT_NE(refused().find("8388608 inputs with 5 beams are 41943040 rows"), std::string::npos);
+  start = start_of(states, 2);
   options.nbest = 6;
   EXPECT_NE(refused().find("nbest is 6"), std::string::npos);
   options = {};
@@ -236,6 +239,8 @@ TEST_P(BeamApiTest, RefusesInOneSentence) {
   EXPECT_EQ(refused(), "the mask of step 0 and input 0 allows no token that may be chosen");
   options.mask_inputs = 2;
   EXPECT_NE(refused().find("the mask has"), std::string::npos);
+  options.mask_steps = std::int64_t{1} << 40;
+  EXPECT_EQ(refused(), "the mask is of 1099511627776 steps; it must be of 1 or 1");
   // It stays usable.
   EXPECT_EQ(model.beam({}, {}).steps(), 1);
 }

@@ -37,7 +37,7 @@ class CBeam : public TrainedModels {
   }
 
   sluice_status status_ = SLUICE_OK;
-  sluice_error error_{};
+  sluice_error error_ = SLUICE_INIT(sluice_error);
 };
 
 TEST_P(CBeam, AgreesWithCpp) {

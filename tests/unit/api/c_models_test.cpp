@@ -197,11 +197,33 @@ TEST_P(CModels, HoldTextsToWords) {
   options.coverage_penalty = 0.5;
   EXPECT_NE(said().find("attends to no source"), std::string::npos) << said();
   options.coverage_penalty = 0;
+  options.without_replacement = 1;
+  EXPECT_NE(said().find("can't draw without replacement"), std::string::npos) << said();
+  options.without_replacement = 0;
   options.beam = 0;
   EXPECT_NE(said().find("are of a search; set beam"), std::string::npos) << said();
   options.forced_count = -1;
   options.beam = 6;
   EXPECT_NE(said().find("forced_count is -1"), std::string::npos) << said();
+}
+
+TEST_P(CModels, RefuseOptionsThatDoNotGoTogether) {
+  const Model model = load("reverse");
+  const auto said = [&](const auto& set) {
+    sluice_text_options options = SLUICE_INIT(sluice_text_options);
+    set(options);
+    char* json = nullptr;
+    EXPECT_EQ(sluice_model_text(model.get(), "a b", &options, &json, &error_),
+              SLUICE_INVALID_ARGUMENT);
+    return std::string(error_.message);
+  };
+  using O = sluice_text_options;
+  EXPECT_EQ(said([](O& o) { o.without_replacement = 1; }),
+            "without_replacement is of drawing; set sample");
+  EXPECT_NE(said([](O& o) { o.sample = 1, o.groups = 2; }).find("groups is 2"), std::string::npos);
+  EXPECT_NE(
+      said([](O& o) { o.sample = 1, o.coverage_penalty = 0.5; }).find("coverage_penalty is 0.5"),
+      std::string::npos);
 }
 
 TEST_P(CModels, RefuseInOneSentence) {

@@ -136,6 +136,47 @@ TEST_P(LanguageModelApiTest, BeginsFromVectors) {
   EXPECT_NE(refused().find("none are given"), std::string::npos);
 }
 
+TEST_P(LanguageModelApiTest, WarnsOfTextsThatNothingAllowedEnds) {
+  const Words all{"a", "b", "c"};
+  {
+    LanguageModel model = load("text");
+    GenerateOptions options;
+    options.banned = all;
+    options.min_length = 1;
+    options.search = BeamOptions{.beam = 3};
+    EXPECT_TRUE(model.generate(options).empty());
+    ASSERT_EQ(warnings_.size(), 1U);
+    EXPECT_EQ(warnings_[0],
+              "1 of 1 text has no answer (the first is text 1): nothing that is allowed has ended; "
+              "ban or force less, or take a wider beam");
+    warnings_.clear();
+    options.min_length = 0;
+    EXPECT_EQ(texts_of(model.generate(options)), Words{""});
+    EXPECT_TRUE(warnings_.empty());
+  }
+  LanguageModel model = load("captions");
+  GenerateOptions options;
+  options.features = read_feature_vectors(at("captions.npy"));
+  options.max_length = 3;
+  options.no_repeat = 1;  // each word once: with two words banned one text of a word is left
+  options.banned = {"a", "b"};
+  options.search = BeamOptions{.beam = 4, .nbest = 4};
+  const auto found = model.generate(options);
+  ASSERT_EQ(found.size(), 12U);  // four for each vector
+  EXPECT_TRUE(warnings_.empty());
+  for (std::size_t i = 0; i < 12; ++i) {
+    EXPECT_EQ(found[i].ended, i % 4 < 2) << i;
+    EXPECT_EQ(std::isfinite(found[i].score), i % 4 < 2) << i;
+    EXPECT_TRUE(found[i].text == "" || (i % 4 < 2 && found[i].text == "c")) << found[i].text;
+  }
+  options.banned = all;
+  options.min_length = 1;
+  EXPECT_EQ(model.generate(options).size(), 12U);
+  ASSERT_EQ(warnings_.size(), 1U);
+  EXPECT_EQ(warnings_[0].substr(0, 58),
+            "3 of 3 vectors have no answer (the first is vector 1): not");
+}
+
 TEST_P(LanguageModelApiTest, RefusesWhatContradictsItself) {
   LanguageModel model = load("text");
   GenerateOptions options;
@@ -148,6 +189,12 @@ TEST_P(LanguageModelApiTest, RefusesWhatContradictsItself) {
   options.min_length = 9;
   options.max_length = 8;
   EXPECT_EQ(error_of([&] { model.generate(options); }).code(), ErrorCode::kInvalidArgument);
+  options = {};
+  options.search.emplace();
+  options.sample.without_replacement = true;
+  EXPECT_STREQ(
+      error_of([&] { model.generate(options); }).what(),
+      "a search draws nothing, so it can't draw without replacement; leave out one of both");
   const Words broken{"a", "\xff"};
   EXPECT_EQ(error_of([&] { model.score(broken); }).code(), ErrorCode::kFormat);
 }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "unit/api/trained_models.h"
+#include "unit/support/message_of.h"
 
 namespace sluice {
 namespace {
@@ -213,7 +214,7 @@ TEST_P(SequenceModelTest, SaysWhichWordsCannotBeHeld) {
     DecodeOptions options;
     options.max_length = 4;
     set(options);
-    return std::string(error_of([&] { model.decode(inputs, options); }).what());
+    return testing::message_of([&] { model.decode(inputs, options); });
   };
   using O = DecodeOptions;
   EXPECT_EQ(said([](O& o) {
@@ -224,10 +225,14 @@ TEST_P(SequenceModelTest, SaysWhichWordsCannotBeHeld) {
                       "write its token 2"),
             0U);
   EXPECT_EQ(said([](O& o) {
-              o.forced = {{"a b c"}, {"a", "b", "c", "a b"}};
+              o.forced = {{"a b c"}, {"a c", "b b", "b", "c"}};
             }),
-            "what is forced on answers of input 2 takes 5 tokens, but they have at most 4; force "
-            "less, or allow longer answers");
+            "");  // the single words stand in the others
+  EXPECT_EQ(said([](O& o) {
+              o.forced = {{"a b c"}, {"a c", "b b", "c b"}};
+            }),
+            "the words forced on answers of input 2 take 6 tokens one after the other, but answers "
+            "have at most 4; force less, or allow longer answers");
   EXPECT_EQ(said([](O& o) {
               o.forced = {{}, {"b a c"}};
               o.banned = {"a c"};
@@ -256,6 +261,20 @@ TEST_P(SequenceModelTest, SaysWhichWordsCannotBeHeld) {
             }).find("samples is 5000"),
             std::string::npos);
   EXPECT_NE(said([](O& o) { o.groups = 2; }).find("beam is 5, which 2 groups"), std::string::npos);
+  for (const bool without_replacement : {false, true}) {
+    const SampleOptions sample{.without_replacement = without_replacement};
+    EXPECT_EQ(said([&](O& o) {
+                o.sample = sample;
+                o.groups = 5;
+              }),
+              "groups is 5, but answers that are drawn have no beams; take 1, or search");
+    EXPECT_EQ(
+        said([&](O& o) {
+          o.sample = sample;
+          o.coverage_penalty = 0.5;
+        }),
+        "coverage_penalty is 0.5, but answers that are drawn don't compete; take 0, or search");
+  }
 }
 
 TEST_P(SequenceModelTest, WarnsOfInputsWithoutAnAnswer) {

@@ -125,7 +125,6 @@ TEST(Sweep, MeasuresBesideThePeerAndWritesWhatItMeasured) {
 
 TEST(Sweep, HoldsLargeShapesAgainstThePeerInFloat32) {
   RecurrentBenchOptions bench;
-  bench.implementations = "portable,onednn";
   bench.passes = "forward+backward";
   bench.repeats = 1;
   bench.oracle_flops = 0;
@@ -135,6 +134,8 @@ TEST(Sweep, HoldsLargeShapesAgainstThePeerInFloat32) {
   std::ostringstream out;
   for (const char* dtype : {"float32", "bfloat16"}) {
     shape.set_dtype(dtype);
+    // Without AVX-512, oneDNN has no such layer in bfloat16.
+    bench.implementations = dtype == std::string("float32") ? "portable,onednn" : "portable";
     for (const BenchResult& result : run_recurrent_bench(bench, std::span(&shape, 1), out)) {
       ASSERT_TRUE(result.error) << result.implementation;
       EXPECT_EQ(result.error_against, "onednn in float32");

@@ -76,6 +76,10 @@ class ReferenceExtras {
         max_length_(
             std::max(options.max_length_for(input.source_length), std::ssize(input.prefix))) {}
 
+  /// The smallest difference that has decided something in `search`. Float32 may decide otherwise
+  /// where it is no more than rounding.
+  double closest() const { return closest_; }
+
   /// Beam search, group by group.
   std::vector<Hypothesis> search() {
     std::vector<Group> groups(static_cast<std::size_t>(options_.groups));
@@ -90,20 +94,24 @@ class ReferenceExtras {
     }
     std::vector<Hypothesis> joined;
     for (Group& group : groups) {
+      sort_and_cut(group.found, std::min(options_.nbest, beam()) + 1);
+      note_gaps(group.found);
       sort_and_cut(group.found, std::min(options_.nbest, beam()));
       for (Hypothesis& one : group.found) {
         const auto is_same = [&](const Hypothesis& other) { return other.tokens == one.tokens; };
         if (std::ranges::none_of(joined, is_same)) joined.push_back(std::move(one));
       }
     }
+    sort_and_cut(joined, options_.nbest + 1);
+    note_gaps(joined);
     sort_and_cut(joined, options_.nbest);
     return joined;
   }
 
-  /// The best of all outputs that there are.
-  std::vector<Hypothesis> exhaustive() {
+  /// The best of all outputs that there are, or of those that leave room for phrases everywhere.
+  std::vector<Hypothesis> exhaustive(bool look_ahead = false) {
     std::vector<Hypothesis> found;
-    enumerate(root(), found);
+    enumerate(root(), found, look_ahead);
     sort_and_cut(found, options_.nbest);
     return found;
   }
@@ -153,8 +161,15 @@ class ReferenceExtras {
 
   std::int64_t beam() const { return options_.beam / options_.groups; }
 
+  void note(double gap) { closest_ = std::min(closest_, std::abs(gap)); }
+  void note_gaps(const std::vector<Hypothesis>& sorted) {
+    for (std::size_t i = 1; i < sorted.size(); ++i) {
+      note(sorted[i - 1].normalised_score - sorted[i].normalised_score);
+    }
+  }
+
   /// A prefix's best, and those that go on with a phrase.
-  std::vector<Continuation> continuations(std::size_t b, const Prefix& prefix) const {
+  std::vector<Continuation> continuations(std::size_t b, const Prefix& prefix) {
     const auto log_p = reference_log_softmax(logit_, prefix.node, vocabulary_);
     std::vector<Continuation> all;
     for (std::int32_t v = 0; v < static_cast<std::int32_t>(vocabulary_); ++v) {
@@ -165,6 +180,10 @@ class ReferenceExtras {
       all.push_back({b, v, score, score, to_come, 0});
     }
     std::ranges::stable_sort(all, std::greater<>{}, &Continuation::score);
+    const auto width = static_cast<std::size_t>(options_.beam + 1);
+    if (!input_.phrases.empty() && all.size() > width) {
+      note(all[width - 1].score - all[width].score);  // other banks look further down
+    }
     std::vector<Continuation> kept;
     for (const Continuation& one : all) {
       if (std::ssize(kept) < options_.beam + 1 || goes_on_with_a_phrase(prefix, one.token)) {
@@ -186,7 +205,7 @@ class ReferenceExtras {
     });
   }
 
-  void take_step(const std::multiset<std::int32_t>& chosen, Group& group) const {
+  void take_step(const std::multiset<std::int32_t>& chosen, Group& group) {
     std::vector<Continuation> all;
     for (std::size_t b = 0; b < group.live.size(); ++b) {
       for (Continuation one : continuations(b, group.live[b])) {
@@ -201,6 +220,13 @@ class ReferenceExtras {
     std::ranges::stable_sort(all, [](const Continuation& a, const Continuation& b) {
       return a.round != b.round ? a.round < b.round : a.to_come < b.to_come;
     });
+    // Of each row one may end, so no more are looked at than these.
+    const auto looked_at = std::min(all.size(), static_cast<std::size_t>(2 * beam()));
+    for (std::size_t i = 0; i < looked_at; ++i) {
+      for (std::size_t j = i + 1; j < all.size(); ++j) {
+        if (all[j].to_come == all[i].to_come) note(all[i].key - all[j].key);
+      }
+    }
     std::vector<Prefix> next;
     for (std::size_t i = 0; i < all.size() && std::ssize(next) < beam(); ++i) {
       const Prefix& prefix = group.live[all[i].beam];
@@ -216,28 +242,31 @@ class ReferenceExtras {
   }
 
   /// As a search may stop: only groups that come later see whether it has.
-  bool is_done(Group& group) const {
+  bool is_done(Group& group) {
     const bool stop_when_full = options_.stop == decoding::StopRule::kBeamFull || beam() == 1;
     if (stop_when_full && group.count >= beam()) return true;
     const std::int64_t nbest = std::min(options_.nbest, beam());
+    sort_and_cut(group.found, nbest + 1);
+    note_gaps(group.found);
     sort_and_cut(group.found, nbest);
     if (std::ssize(group.found) < nbest) return false;
     double most = -std::numeric_limits<double>::infinity();
     for (const Prefix& prefix : group.live) most = std::max(most, prefix.score);
     const double length = static_cast<double>(max_length_) + 1;
-    return most / std::pow((5 + length) / 6, options_.length_penalty) <=
-           group.found.back().normalised_score;
+    const double bound = most / std::pow((5 + length) / 6, options_.length_penalty);
+    if (options_.groups > 1) note(bound - group.found.back().normalised_score);
+    return bound <= group.found.back().normalised_score;
   }
 
-  void enumerate(const Prefix& prefix, std::vector<Hypothesis>& found) const {
+  void enumerate(const Prefix& prefix, std::vector<Hypothesis>& found, bool look_ahead) const {
     const auto log_p = reference_log_softmax(logit_, prefix.node, vocabulary_);
     for (std::int32_t v = 0; v < static_cast<std::int32_t>(vocabulary_); ++v) {
-      if (!allows(prefix, v, false)) continue;
+      if (!allows(prefix, v, look_ahead)) continue;
       const double score = prefix.score + log_p[static_cast<std::size_t>(v)];
       if (v == data::kEosId) {
         found.push_back(ended(prefix, score));
       } else {
-        enumerate(extended(prefix, v, score), found);
+        enumerate(extended(prefix, v, score), found, look_ahead);
       }
     }
   }
@@ -247,6 +276,7 @@ class ReferenceExtras {
   const SearchOptions& options_;
   const ReferenceInput& input_;
   std::int64_t max_length_;
+  double closest_ = std::numeric_limits<double>::infinity();
 };
 
 }  // namespace sluice::testing

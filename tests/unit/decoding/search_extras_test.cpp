@@ -73,12 +73,16 @@ class SearchExtras : public testing::OnDevice {
     }
   }
 
-  static void expect_as_searched(const Case& c, const Found& found) {
+  void expect_as_searched(const Case& c, const Found& found) {
     ASSERT_EQ(found.size(), c.inputs.size());
     for (std::size_t i = 0; i < found.size(); ++i) {
       SCOPED_TRACE("input " + std::to_string(i));
-      expect_same(found[i],
-                  ReferenceExtras(c.logit, c.vocabulary, c.options, c.inputs[i]).search());
+      ReferenceExtras reference(c.logit, c.vocabulary, c.options, c.inputs[i]);
+      const std::vector<Hypothesis> expected = reference.search();
+      // Two scores that are off by this much each may change places.
+      if (reference.closest() <= 2 * kTolerance) continue;
+      expect_same(found[i], expected);
+      ++compared_;
     }
   }
 
@@ -105,6 +109,8 @@ class SearchExtras : public testing::OnDevice {
       }
     }
   }
+
+  std::int64_t compared_ = 0;  // inputs whose outcome rounding doesn't decide
 
   /// log p of the tokens and eos by the model itself.
   static double score_of(const Case& c, std::int32_t number, const Tokens& tokens) {
@@ -157,6 +163,32 @@ TEST_P(SearchExtras, FindTheBestOfAllWhenTheBeamIsWide) {
       }
     }
   }
+}
+
+// The search may only count on tokens that come one after the other, so outputs that have no such
+// room left anywhere are not found; all others are, those with shared tokens among them.
+TEST_P(SearchExtras, FindTheBestOfAllWherePhrasesOverlap) {
+  Case c;
+  c.vocabulary = 8;
+  c.options = short_options(1024, 40, 0);
+  c.options.max_length_factor = 0;
+  c.options.max_length_offset = 5;
+  c.inputs = {{0, 3, {}, {{4, 5}, {5, 6}}}, {1, 2, {}, {{4, 5, 4}, {4, 5}}}, {2, 4, {4}, {{4, 4}}}};
+  const Found found = decode(c);
+  expect_sound(c, found);
+  for (std::size_t i = 0; i < c.inputs.size(); ++i) {
+    SCOPED_TRACE("input " + std::to_string(i));
+    expect_same(found[i],
+                ReferenceExtras(c.logit, c.vocabulary, c.options, c.inputs[i]).exhaustive(true));
+  }
+  const auto shares = [](const Hypothesis& one) { return one.tokens == Tokens{4, 5, 6}; };
+  EXPECT_TRUE(std::ranges::any_of(found[0], shares));
+}
+
+TEST(WithoutContained, LeavesOutSequencesThatStandInOthers) {
+  EXPECT_EQ(without_contained({{5}, {4, 5, 6}, {6, 4}, {5, 6}, {6, 4}, {7}}),
+            (TokenSequences{{4, 5, 6}, {6, 4}, {7}}));
+  EXPECT_EQ(without_contained({}), TokenSequences{});
 }
 
 /// What a random case draws from.
@@ -225,7 +257,9 @@ TEST_P(SearchExtras, AgreeWithANaiveSearchWhateverIsAsked) {
     asked += inputs;
     if (HasFailure()) return;
   }
-  EXPECT_GT(2 * with_answers, asked);  // or little would have been compared
+  // Or little would have been compared.
+  EXPECT_GT(2 * with_answers, asked);
+  EXPECT_GT(2 * compared_, asked);
 }
 
 TEST_P(SearchExtras, GroupsGoOnWithDifferentTokens) {
@@ -295,8 +329,10 @@ TEST_P(SearchExtras, RefuseWhatNoOutputCanHold) {
     return testing::message_of([&] { search.run(context_, lengths, prefixes, forced); });
   };
   EXPECT_EQ(said({{{4}}, {{4, 5}, {6, 7}}}), "");
-  EXPECT_EQ(said({{{4}}, {{4, 5}, {6, 7, 4}}}),
-            "the forced sequences of input 1 take 5 tokens; its outputs have at most 4");
+  EXPECT_EQ(
+      said({{{4}}, {{4, 5}, {6, 7, 4}}}),
+      "the forced sequences of input 1 take 5 tokens one after the other; its outputs have at "
+      "most 4");
   const std::vector<Tokens> prefixes{{}, {4}};  // begins the first of them
   EXPECT_EQ(said({{{4}}, {{4, 5}, {6, 7}}}, prefixes), "");
   EXPECT_NE(said({{{4}}, {{5, 5}, {6, 7}}}, prefixes).find("take 5 tokens"), std::string::npos);
@@ -328,7 +364,7 @@ TEST_P(SearchExtras, RefuseOptionsThatContradictEachOther) {
             std::string::npos);
   EXPECT_NE(refusal([](O& o) {
               o.constraints.banned = {{4}, {}};
-            }).find("number 2 of what is"),
+            }).find("banned sequence 2 is empty"),
             std::string::npos);
   EXPECT_NE(refusal([](O& o) {
               o.constraints.banned = {{4, 9}};

@@ -78,7 +78,9 @@ TEST_P(BeamSearchKernel, TakesTheLargestOfALargeVocabulary) {
   for (const std::int64_t vocabulary : {37, 64, 200, 4099, 11003}) {
     for (const std::int64_t beam : {1, 5, 32, 64}) {
       if (beam > vocabulary - 4) continue;
-      const State state = started({1, beam, 1, 3, 0, false, DType::kFloat32}, {3}, rules);
+      Extent extent{1, beam, 1, 3, 0, false, DType::kFloat32};
+      extent.masked = true;
+      const State state = started(extent, {3}, rules);
       const auto row = coarse_values<float>(engine, vocabulary);
       std::vector<float> rows;
       for (std::int64_t r = 0; r < beam; ++r) rows.insert(rows.end(), row.begin(), row.end());
@@ -306,7 +308,9 @@ TEST_P(BeamSearchKernel, TakesWhatAMaskAllows) {
   for (const std::int64_t vocabulary : {38, 300, 4099}) {
     for (const std::int64_t beam : {1, 6, 33}) {
       SCOPED_TRACE(fmt::format("{} tokens, {} beams", vocabulary, beam));
-      const State state = started({1, beam, 1, 3, 0, false, DType::kFloat32}, {3}, rules);
+      Extent extent{1, beam, 1, 3, 0, false, DType::kFloat32};
+      extent.masked = true;
+      const State state = started(extent, {3}, rules);
       const auto row = coarse_values<float>(engine, vocabulary);
       std::vector<float> rows;
       for (std::int64_t r = 0; r < beam; ++r) rows.insert(rows.end(), row.begin(), row.end());
@@ -344,7 +348,9 @@ TEST_P(BeamSearchKernel, TakesWhatAMaskAllows) {
 TEST_P(BeamSearchKernel, EndsRowsThatMayGoOnWithNothing) {
   Rules rules;
   rules.min_length = 2;
-  const State state = started({2, 2, 1, 3, 0, false, DType::kFloat32}, {3, 3}, rules);
+  Extent extent{2, 2, 1, 3, 0, false, DType::kFloat32};
+  extent.masked = true;
+  const State state = started(extent, {3, 3}, rules);
   const Tensor logits = put(std::vector<float>(4 * 7, 0.0f), {4, 7});
   advance(context_, rules, state, logits, Tensor());
   const Ids all{0, 1, 2, 3, 4, 5, 6};
@@ -393,8 +399,13 @@ TEST_P(BeamSearchKernel, RefusesTensorsThatDoNotFit) {
   negative.length_penalty = -1;
   refuses(negative, state, logits, attention);
   Extras extras;
+  extras.mask = poisoned(DType::kInt32, {4, 1});
+  EXPECT_THROW(advance(context_, {}, state, logits, attention, extras), Error);  // not asked for
   extras.mask = poisoned(DType::kInt32, {4, 2});
-  EXPECT_THROW(advance(context_, {}, state, logits, attention, extras), Error);
+  Extent masked = state.extent;
+  masked.masked = true;
+  const State with_mask = started(masked, {3, 3});
+  EXPECT_THROW(advance(context_, {}, with_mask, logits, attention, extras), Error);
   State damaged = state;
   damaged.scores = poisoned(DType::kFloat64, {3});
   refuses({}, damaged, logits, attention);
@@ -417,6 +428,37 @@ TEST_P(BeamSearchKernel, RefusesAMaximumLengthBeyondTheHistory) {
   for (int step = 0; step < 4; ++step) advance(context_, {}, state, logits, Tensor());
   EXPECT_EQ(get_scalar<std::int32_t>(state.unfinished), 0);
   EXPECT_EQ(get<std::int32_t>(state.best_lengths), (Ids{3, 3}));
+}
+
+TEST_P(BeamSearchKernel, RecordsEachStep) {
+  // Two inputs with two beams; after the second step the first input is done, after the third all.
+  const State state = started({2, 2, 1, 3, 0, false, DType::kFloat32}, {3, 3});
+  const StepRecord record{poisoned(DType::kInt32, {5, 4}), poisoned(DType::kInt32, {5, 4}),
+                          poisoned(DType::kFloat64, {5, 4}), poisoned(DType::kInt32, {2})};
+  Ids tokens, parents;
+  std::vector<double> scores;
+  const std::vector<std::int32_t> unfinished{2, 1, 0, 0};
+  for (std::int32_t step = 0; step < 4; ++step) {
+    const Ids now{step, step + 1, step + 2, step + 3}, from{1, 0, 3, 2};
+    const std::vector<double> sums{-1.0 * step, kNone, -3.5, kNone};
+    context_.upload<std::int32_t>(state.step, Ids{step + 1, step + 1});
+    context_.upload<std::int32_t>(state.unfinished,
+                                  Ids{unfinished[static_cast<std::size_t>(step)]});
+    context_.upload<std::int32_t>(state.tokens, now);
+    context_.upload<std::int32_t>(state.parents, from);
+    context_.upload<double>(state.scores, sums);
+    sluice::kernels::beam_search::record(context_, state, record);
+    tokens.insert(tokens.end(), now.begin(), now.end());
+    parents.insert(parents.end(), from.begin(), from.end());
+    scores.insert(scores.end(), sums.begin(), sums.end());
+    EXPECT_EQ(get<std::int32_t>(record.taken), (Ids{std::min(step + 1, 3), step >= 2 ? 1 : 0}));
+  }
+  const auto begins_with = [](const auto& all, const auto& part) {
+    return std::equal(part.begin(), part.end(), all.begin());
+  };
+  EXPECT_TRUE(begins_with(get<std::int32_t>(record.tokens), tokens));
+  EXPECT_TRUE(begins_with(get<std::int32_t>(record.parents), parents));
+  EXPECT_TRUE(begins_with(get<double>(record.scores), scores));
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, BeamSearchKernel, testing::devices(), testing::device_name);

@@ -1,15 +1,19 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
+#include <type_traits>
 
 #include "kernels/beam_search/beam_search.h"
 #include "kernels/beam_search/coverage.h"
 #include "kernels/beam_search/forced.h"
 #include "kernels/beam_search/perturbation.h"
 #include "kernels/token_mask/token_mask.h"
+#include "unit/io/allocation_watch.h"
+#include "unit/support/message_of.h"
 #include "unit/support/on_device.h"
 
 namespace sluice::kernels::beam_search {
@@ -107,8 +111,9 @@ TEST(Coverage, IsAtMostZeroAndFinite) {
 /// What a search with extras left behind.
 struct Outcome {
   std::vector<Ids> tokens, parents;
-  Ids results, lengths, finished, unfinished;
+  Ids results, lengths, finished, unfinished, prefix, prefix_lengths;
   std::vector<double> scores, normalised;
+  std::vector<float> attention;
 };
 
 struct Case {
@@ -116,7 +121,6 @@ struct Case {
   Rules rules;
   Extras extras;
   std::int64_t vocabulary = 0;
-  bool masked = false;
 };
 
 template <typename T>
@@ -131,6 +135,8 @@ Outcome search_on(runtime::Device& device, const Case& c, std::uint64_t seed) {
   const auto mask_slot = planner.saved(DType::kInt32, {e.rows(), words});
   const Shape results{e.inputs, e.nbest, e.max_length};
   const auto tokens_slot = planner.saved(DType::kInt32, results);
+  const Shape looked{e.inputs, e.nbest, e.max_length, e.source_time};
+  const auto looked_slot = planner.saved(e.dtype, e.attention ? looked : Shape{0});
   const runtime::Arena arena(device, planner);
   const State state = slots.view(arena, e);
   const Tensor logits = arena.tensor(logits_slot, e.dtype, {e.rows(), c.vocabulary});
@@ -160,9 +166,20 @@ Outcome search_on(runtime::Device& device, const Case& c, std::uint64_t seed) {
   if (e.sampled_vocabulary > 0) {
     context.upload<std::int32_t>(state.input_ids, numbers(e.inputs, 0, 1000));
   }
+  Outcome outcome;
+  if (e.prefix_time > 0) {
+    outcome.prefix = numbers(e.inputs * e.prefix_time, 4, c.vocabulary - 1);
+    // The unknown token, which no row may choose, is taken from a prefix.
+    for (std::int64_t i = 0; i < e.inputs; i += 2) {
+      outcome.prefix[static_cast<std::size_t>(i * e.prefix_time)] = c.rules.unknown;
+    }
+    outcome.prefix_lengths = numbers(e.inputs, 0, e.prefix_time);
+    outcome.prefix_lengths[0] = static_cast<std::int32_t>(e.prefix_time);
+    context.upload<std::int32_t>(state.prefix, outcome.prefix);
+    context.upload<std::int32_t>(state.prefix_lengths, outcome.prefix_lengths);
+  }
   start(context, c.rules, state);
   Extras extras = c.extras;
-  Outcome outcome;
   for (std::int64_t step = 0; step <= e.max_length; ++step) {
     auto values = random_values<T>(engine, e.rows() * c.vocabulary, 3);
     for (std::int64_t row = 0; row < e.rows(); ++row) {
@@ -172,7 +189,7 @@ Outcome search_on(runtime::Device& device, const Case& c, std::uint64_t seed) {
     auto weights = random_values<T>(engine, e.rows() * e.source_time, 0.3);
     for (T& w : weights) w = std::abs(w);
     if (e.source_time > 0) context.upload<T>(attention, weights);
-    if (c.masked) {
+    if (e.masked) {
       extras.mask = arena.tensor(mask_slot, DType::kInt32, {e.rows(), words});
       Ids bits = numbers(e.rows() * words, -2147483648, 2147483647);
       for (std::size_t row = 0; row < bits.size(); row += static_cast<std::size_t>(words)) {
@@ -184,7 +201,12 @@ Outcome search_on(runtime::Device& device, const Case& c, std::uint64_t seed) {
     outcome.tokens.push_back(context.download<std::int32_t>(state.tokens));
     outcome.parents.push_back(context.download<std::int32_t>(state.parents));
   }
-  trace_back(context, c.rules, state, tokens, Tensor());
+  const Tensor result_attention =
+      e.attention ? arena.tensor(looked_slot, e.dtype, looked) : Tensor();
+  trace_back(context, c.rules, state, tokens, result_attention);
+  if constexpr (std::is_same_v<T, float>) {
+    if (e.attention) outcome.attention = context.download<float>(result_attention);
+  }
   outcome.results = context.download<std::int32_t>(tokens);
   outcome.lengths = context.download<std::int32_t>(state.best_lengths);
   outcome.finished = context.download<std::int32_t>(state.finished);
@@ -207,12 +229,41 @@ class BeamSearchExtras : public testing::OnDevice {
     EXPECT_EQ(found.lengths, expected.lengths);
     EXPECT_EQ(found.finished, expected.finished);
     EXPECT_EQ(found.unfinished, expected.unfinished);
+    EXPECT_EQ(found.attention, expected.attention);
+    if (c.extent.prefix_time > 0) expect_prefixes(c, expected);
     for (std::size_t i = 0; i < expected.scores.size(); ++i) {
       if (expected.lengths[i] < 0) continue;
       // A log-probability of each of 7 steps, off by 1e-6 times 1 + a spread of logits of 9.
       EXPECT_NEAR(found.scores[i], expected.scores[i], 7e-5);
       EXPECT_NEAR(found.normalised[i], expected.normalised[i], 7e-5);
     }
+  }
+
+  /// An input has a hypothesis, and each of them begins with its prefix and is long enough.
+  static void expect_prefixes(const Case& c, const Outcome& outcome) {
+    const Extent& e = c.extent;
+    for (std::int64_t i = 0; i < e.inputs; ++i) {
+      EXPECT_GE(outcome.lengths[static_cast<std::size_t>(i * e.nbest)], 0) << "input " << i;
+      const auto* prefix = outcome.prefix.data() + i * e.prefix_time;
+      const std::int32_t given = outcome.prefix_lengths[static_cast<std::size_t>(i)];
+      for (std::int64_t which = i * e.nbest; which < (i + 1) * e.nbest; ++which) {
+        const std::int32_t length = outcome.lengths[static_cast<std::size_t>(which)];
+        if (length < 0) continue;
+        EXPECT_GE(length, std::max<std::int64_t>(given, c.rules.min_length));
+        const auto* tokens = outcome.results.data() + which * e.max_length;
+        EXPECT_TRUE(std::equal(prefix, prefix + given, tokens)) << "input " << i;
+        EXPECT_EQ(std::count(tokens + given, tokens + length, c.rules.unknown), 0);
+      }
+    }
+  }
+  /// With prefixes, a least length and the attention kept.
+  static Case begun(Case c) {
+    c.extent.prefix_time = 3;
+    c.extent.attention = true;
+    if (c.extent.source_time == 0) c.extent.source_time = 5;
+    c.rules.unknown = 1;
+    c.rules.min_length = 4;
+    return c;
   }
 
   static Case plain(std::int64_t vocabulary, std::int64_t beam) {
@@ -237,13 +288,14 @@ TEST_P(BeamSearchExtras, GoTheWayOfTheCpu) {
         expect_the_way_of_the_cpu(c, ++seed);
       };
       Case masked = plain(vocabulary, beam);
-      masked.masked = true;
+      masked.extent.masked = true;
       check("mask", masked);
 
       Case groups = plain(vocabulary, beam);
       groups.extent.groups = 3;
       groups.extras.diversity = 0.8;
       check("groups", groups);
+      check("groups with prefixes", begun(groups));
 
       Case forced = plain(vocabulary, beam);
       forced.extent.phrases = 3;
@@ -255,12 +307,14 @@ TEST_P(BeamSearchExtras, GoTheWayOfTheCpu) {
       covered.extent.source_time = 40;
       covered.extras.coverage = 0.5;
       check("coverage", covered);
+      check("coverage with prefixes", begun(covered));
 
       Case drawn = plain(vocabulary, beam);
       drawn.extent.sampled_vocabulary = vocabulary;
       drawn.extras.temperature = 1.3;
       drawn.extras.seed = seed;
       check("draws", drawn);
+      check("draws with prefixes", begun(drawn));
 
       Case all = forced;
       all.extent.groups = 2;
@@ -277,7 +331,7 @@ TEST_P(BeamSearchExtras, TakeFloat64) {
   const bool ran = try_float64([&] {
     Case c = plain(1200, 4);
     c.extent.dtype = DType::kFloat64;
-    c.masked = true;
+    c.extent.masked = true;
     const auto host = runtime::open_device("cpu");
     const Outcome expected = search_on<double>(*host, c, 3);
     const Outcome found = search_on<double>(*device_, c, 3);
@@ -285,6 +339,75 @@ TEST_P(BeamSearchExtras, TakeFloat64) {
     EXPECT_EQ(found.lengths, expected.lengths);
   });
   if (!ran) GTEST_SKIP() << "this device takes no float64";
+}
+
+// A list of the candidates would take 24 bytes for each of them, on every thread.
+TEST_P(BeamSearchExtras, TakeNoMemoryWithTheirCandidates) {
+  if (!device_->runs_host_kernels()) GTEST_SKIP() << "this device has memory of its own";
+  for (const std::int64_t phrases : {0, 3}) {
+    for (const std::int64_t groups : {1, 2}) {
+      Extent e = plain(1000, 128).extent;
+      e.groups = groups;
+      e.phrases = phrases;
+      e.phrase_time = phrases > 0 ? 2 : 0;
+      e.masked = true;
+      runtime::ArenaPlanner planner;
+      const StateSlots slots(planner, e);
+      const auto logits_slot = planner.saved(e.dtype, {e.rows(), 1000});
+      const runtime::Arena arena(*device_, planner);
+      const State state = slots.view(arena, e);
+      const Tensor logits = arena.tensor(logits_slot, e.dtype, {e.rows(), 1000});
+      std::mt19937_64 engine(2);
+      context_.upload<float>(logits, random_values<float>(engine, e.rows() * 1000, 3));
+      context_.upload<std::int32_t>(state.max_lengths, Ids(6, 6));
+      if (phrases > 0) {
+        context_.upload<std::int32_t>(state.phrase_tokens, Ids(36, 7));
+        context_.upload<std::int32_t>(state.phrase_lengths, Ids(18, 2));
+      }
+      start(context_, {}, state);
+      advance(context_, {}, state, logits, Tensor());
+      const io::AllocationWatch watch;
+      for (int step = 1; step <= 6; ++step) advance(context_, {}, state, logits, Tensor());
+      EXPECT_LT(watch.peak(), 24u * 128 * 129) << phrases << " phrases, " << groups << " groups";
+    }
+  }
+}
+
+TEST_P(BeamSearchExtras, RefuseExtentsThatCannotBe) {
+  const auto said = [&](const auto& set) {
+    State state;
+    state.extent = plain(9, 2).extent;
+    set(state.extent);
+    const std::string in_start = testing::message_of([&] { start(context_, {}, state); });
+    const std::string in_record = testing::message_of([&] { record(context_, state, {}); });
+    EXPECT_NE(in_record, "");
+    return in_start;
+  };
+  EXPECT_EQ(said([](Extent& e) { e.groups = 0; }),
+            "beam_search start: 6 inputs are not in groups of 0");
+  EXPECT_EQ(said([](Extent& e) { e.groups = 4; }),
+            "beam_search start: 6 inputs are not in groups of 4");
+  EXPECT_EQ(said([](Extent& e) { e.phrases = -1; }),
+            "beam_search start: -1 phrases of up to 0 tokens can't be");
+  EXPECT_EQ(said([](Extent& e) { e.phrases = 2; }),
+            "beam_search start: 2 phrases of up to 0 tokens can't be");
+  EXPECT_EQ(said([](Extent& e) { e.prefix_time = -1; }),
+            "beam_search start: prefixes of -1 tokens and sources of 0 can't be");
+  EXPECT_EQ(said([](Extent& e) { e.sampled_vocabulary = -1; }),
+            "beam_search start: can't draw from -1 tokens");
+  EXPECT_NE(said([](Extent& e) {
+              e.sampled_vocabulary = 9;
+              e.groups = 2;
+            }).find("take no groups"),
+            std::string::npos);
+  for (const bool is_wide : {false, true}) {
+    const std::string refusal = said([&](Extent& e) {
+      e.sampled_vocabulary = 9;
+      (is_wide ? e.beam : e.max_length) = is_wide ? 4097 : 1 << 20;
+    });
+    EXPECT_NE(refusal.find("at most 4096 beams and fewer than 1048576 tokens"), std::string::npos)
+        << refusal;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, BeamSearchExtras, testing::devices(), testing::device_name);

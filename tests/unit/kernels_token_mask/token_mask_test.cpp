@@ -128,6 +128,27 @@ TEST_P(TokenMask, RefusesTensorsThatDoNotFit) {
                Error);
 }
 
+TEST_P(TokenMask, PicksTheMasksOfAStep) {
+  // Three steps of two inputs, 40 tokens: two words each, which say where they come from.
+  Ids words;
+  for (std::int32_t step = 0; step < 3; ++step) {
+    for (std::int32_t input = 0; input < 2; ++input) {
+      for (std::int32_t word = 0; word < 2; ++word) words.push_back(100 * step + 10 * input + word);
+    }
+  }
+  const Tensor of_steps = put(words, {3, 2, 2});
+  const auto picked = [&](std::int32_t step, const Tensor& from) {
+    const Tensor mask = poisoned(DType::kInt32, {4, 2});
+    pick(context_, from, put(Ids{step, -7}, {2}), mask);
+    return get<std::int32_t>(mask);
+  };
+  EXPECT_EQ(picked(1, of_steps), (Ids{100, 101, 100, 101, 110, 111, 110, 111}));
+  // Behind the last one, that one.
+  EXPECT_EQ(picked(5, of_steps), (Ids{200, 201, 200, 201, 210, 211, 210, 211}));
+  EXPECT_EQ(picked(2, put(Ids{5, 6}, {1, 1, 2})), (Ids{5, 6, 5, 6, 5, 6, 5, 6}));
+  EXPECT_THROW(pick(context_, of_steps, put(Ids{0}, {1}), poisoned(DType::kInt32, {3, 2})), Error);
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, TokenMask, testing::devices(), testing::device_name);
 
 }  // namespace

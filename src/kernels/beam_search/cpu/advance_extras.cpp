@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <vector>
 
 #include "base/dtype.h"
 #include "kernels/beam_search/coverage.h"
@@ -10,35 +9,7 @@
 namespace sluice::kernels::beam_search::cpu {
 namespace {
 
-/// A candidate of an input.
-struct Candidate {
-  double key;
-  std::int32_t left;  ///< tokens of phrases to come: its bank
-  std::int64_t row, place;
-  std::int64_t round = 0;  ///< how many of its bank come before it
-};
-
-bool ranks_before(const Candidate& a, const Candidate& b) {
-  if (a.key != b.key) return a.key > b.key;
-  return a.row != b.row ? a.row < b.row : a.place < b.place;
-}
-
-/// Banks take turns, the one with the fewest tokens to come first.
-void take_turns(std::vector<Candidate>& candidates) {
-  std::ranges::sort(candidates, [](const Candidate& a, const Candidate& b) {
-    return a.left != b.left ? a.left < b.left : ranks_before(a, b);
-  });
-  for (std::size_t i = 1; i < candidates.size(); ++i) {
-    if (candidates[i].left == candidates[i - 1].left) {
-      candidates[i].round = candidates[i - 1].round + 1;
-    }
-  }
-  std::ranges::sort(candidates, [](const Candidate& a, const Candidate& b) {
-    return a.round != b.round ? a.round < b.round : a.left < b.left;
-  });
-}
-
-/// One input's part of a step: of a group those before it have chosen already.
+/// One input's part of a step; the groups of an input choose one after the other.
 class InputStep {
  public:
   InputStep(const Rules& rules, const Extras& extras, const State& state, std::int32_t step,
@@ -48,42 +19,44 @@ class InputStep {
         state_(state),
         step_(step),
         input_(input),
-        view_(state, input) {}
+        view_(state, input),
+        candidates_(state, view_.first_row),
+        order_(state.candidate_order.data_as<std::int32_t>() +
+               view_.first_row * candidates_.width) {}
 
   void select() {
     if (*view_.done != 0) return;
-    if (*view_.fault == 0) choose();
-    const auto live = static_cast<std::int64_t>(chosen_.size());
-    const bool done = live == 0 || is_beaten() ||
+    std::int64_t live = *view_.fault == 0 ? choose() : 0;
+    const bool done = live == 0 || is_beaten(live) ||
                       (rules_.stop_when_full && *view_.finished >= state_.extent.beam);
     *view_.done = done ? 1 : 0;
-    if (done) chosen_.clear();
-    for (std::size_t b = 0; b < chosen_.size(); ++b) {
-      continue_with(static_cast<std::int64_t>(b), chosen_[b]);
-    }
-    clear_rows(rules_, view_, static_cast<std::int64_t>(chosen_.size()), state_.extent.beam);
+    if (done) live = 0;
+    for (std::int64_t b = 0; b < live; ++b) bring_along(view_.first_row + b, view_.parents[b]);
+    clear_rows(rules_, view_, live, state_.extent.beam);
   }
 
  private:
-  struct Chosen {
-    std::int32_t row, token;
-    double score, key, log_q;
-  };
+  // Candidates are numbered within the input: row b's are b * width and following.
 
-  std::vector<Candidate> candidates() const {
-    std::vector<Candidate> all;
-    for (std::int64_t row = view_.first_row; row < view_.first_row + state_.extent.beam; ++row) {
-      const ExtraCandidates of_row(state_, row);
-      for (std::int64_t i = 0; i < of_row.width; ++i) {
-        if (of_row.scores[i] == kNone) continue;
-        all.push_back({of_row.keys[i] - penalty_of(of_row.tokens[i]),
-                       of_row.left == nullptr ? 0 : of_row.left[i], row, i});
-      }
-    }
-    return all;
+  /// Larger keys first, then lower rows and places.
+  bool ranks_before(std::int32_t a, std::int32_t b) const {
+    const double* keys = candidates_.keys;
+    return keys[a] != keys[b] ? keys[a] > keys[b] : a < b;
   }
 
-  /// For what rows of the groups before have just chosen.
+  /// Puts those that there are in `order_`, and returns how many. Takes from the keys what rows of
+  /// the groups before have just chosen.
+  std::int64_t list() const {
+    std::int64_t count = 0;
+    const std::int64_t all = state_.extent.beam * candidates_.width;
+    for (std::int64_t i = 0; i < all; ++i) {
+      if (candidates_.scores[i] == kNone) continue;
+      if (state_.extent.groups > 1) candidates_.keys[i] -= penalty_of(candidates_.tokens[i]);
+      order_[count++] = static_cast<std::int32_t>(i);
+    }
+    return count;
+  }
+
   double penalty_of(std::int32_t token) const {
     const Extent& e = state_.extent;
     const std::int64_t first = (input_ - input_ % e.groups) * e.beam;
@@ -96,33 +69,74 @@ class InputStep {
     return extras_.diversity * static_cast<double>(count);
   }
 
-  void choose() {
-    std::vector<Candidate> all = candidates();
-    const auto beam = static_cast<std::size_t>(state_.extent.beam);
-    if (state_.extent.phrases > 0) {
-      take_turns(all);
-    } else {
-      // Of each row one may end, so no more are looked at.
-      const std::size_t most = std::min(all.size(), 2 * beam);
-      std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(most), ranks_before);
+  /// Calls take(candidate) for the best first until it returns false.
+  template <typename Take>
+  void take_best(std::int64_t count, const Take& take) const {
+    // At most one candidate of each row ends, so no more are looked at.
+    const std::int64_t most = std::min(count, 2 * state_.extent.beam);
+    std::partial_sort(order_, order_ + most, order_ + count,
+                      [&](std::int32_t a, std::int32_t b) { return ranks_before(a, b); });
+    for (std::int64_t i = 0; i < most && take(order_[i]); ++i) {
     }
-    for (std::size_t rank = 0; rank < all.size() && chosen_.size() < beam; ++rank) {
-      const ExtraCandidates of_row(state_, all[rank].row);
-      const auto row = static_cast<std::int32_t>(all[rank].row);
-      const std::int64_t place = all[rank].place;
-      if (of_row.tokens[place] != rules_.eos) {
-        chosen_.push_back({row, of_row.tokens[place], of_row.scores[place], of_row.keys[place],
-                           of_row.log_q == nullptr ? 0 : of_row.log_q[place]});
-      } else if (rank < beam) {
-        ++*view_.finished;
-        kept_of(view_, state_.extent.nbest).add(ended(of_row, place, row));
+  }
+
+  /// The same, with the banks in turn: each gives its best, the one with the fewest tokens to come
+  /// first, then each its second best.
+  template <typename Take>
+  void take_in_turn(std::int64_t count, const Take& take) const {
+    const std::int32_t* left = candidates_.left;
+    std::sort(order_, order_ + count, [&](std::int32_t a, std::int32_t b) {
+      return left[a] != left[b] ? left[a] < left[b] : ranks_before(a, b);
+    });
+    const std::int64_t most_banks = state_.extent.phrases * state_.extent.phrase_time + 1;
+    auto* ends = state_.bank_uses.data_as<std::int32_t>() + input_ * most_banks;
+    std::int64_t banks = 0;
+    for (std::int64_t i = 1; i <= count; ++i) {
+      if (i == count || left[order_[i]] != left[order_[i - 1]]) {
+        ends[banks++] = static_cast<std::int32_t>(i);
+      }
+    }
+    std::int64_t taken = 0;
+    for (std::int64_t round = 0; taken < count; ++round) {
+      for (std::int64_t bank = 0; bank < banks; ++bank) {
+        const std::int64_t at = (bank == 0 ? 0 : ends[bank - 1]) + round;
+        if (at >= ends[bank]) continue;
+        ++taken;
+        if (!take(order_[at])) return;
       }
     }
   }
 
-  Finished ended(const ExtraCandidates& of_row, std::int64_t place, std::int32_t row) const {
-    Finished one = finished(rules_, of_row.scores[place], step_, row);
-    if (state_.extent.sampled_vocabulary > 0) one.normalised = of_row.keys[place];
+  /// Returns how many rows live on. Their candidates stay as they are, so rows may be overwritten.
+  std::int64_t choose() const {
+    const std::int64_t count = list(), beam = state_.extent.beam;
+    std::int64_t live = 0, rank = 0;
+    const auto take = [&](std::int32_t candidate) {
+      if (candidates_.tokens[candidate] != rules_.eos) {
+        continue_with(live++, candidate);
+      } else if (rank < beam) {
+        ++*view_.finished;
+        kept_of(view_, state_.extent.nbest).add(ended(candidate));
+      }
+      ++rank;
+      return live < beam;
+    };
+    if (state_.extent.phrases > 0) {
+      take_in_turn(count, take);
+    } else {
+      take_best(count, take);
+    }
+    return live;
+  }
+
+  std::int32_t row_of(std::int32_t candidate) const {
+    return static_cast<std::int32_t>(view_.first_row + candidate / candidates_.width);
+  }
+
+  Finished ended(std::int32_t candidate) const {
+    const std::int32_t row = row_of(candidate);
+    Finished one = finished(rules_, candidates_.scores[candidate], step_, row);
+    if (state_.extent.sampled_vocabulary > 0) one.normalised = candidates_.keys[candidate];
     if (state_.extent.coverage) {
       const double* sums = coverage_of_row(state_, step_, row);
       double total = 0;
@@ -137,40 +151,45 @@ class InputStep {
 
   /// Nothing that lives can end above the worst hypothesis kept: log p only falls, a longer
   /// hypothesis is divided by at most the penalty of the greatest length, and coverage adds nothing
-  /// above 0. Of draws what is perturbed is the most that any continuation gets.
-  bool is_beaten() const {
+  /// above 0. A draw's perturbed log q is the most that any continuation gets.
+  bool is_beaten(std::int64_t live) const {
     const Kept kept = kept_of(view_, state_.extent.nbest);
     if (!kept.is_full()) return false;
     double most = kNone;
-    for (const Chosen& one : chosen_) {
-      most = std::max(
-          most, state_.extent.sampled_vocabulary > 0
-                    ? one.key
-                    : one.score / length_penalty(view_.max_length + 1, rules_.length_penalty));
+    for (std::int64_t b = 0; b < live; ++b) {
+      most = std::max(most, state_.extent.sampled_vocabulary > 0
+                                ? state_.perturbed.data_as<const double>()[view_.first_row + b]
+                                : view_.scores[b] /
+                                      length_penalty(view_.max_length + 1, rules_.length_penalty));
     }
     return most <= kept.worst();
   }
 
-  void continue_with(std::int64_t b, const Chosen& one) const {
+  void continue_with(std::int64_t b, std::int32_t candidate) const {
+    const std::int64_t row = view_.first_row + b, at = step_ * state_.extent.rows() + row;
+    state_.history_parents.data_as<std::int32_t>()[at] = view_.parents[b] = row_of(candidate);
+    state_.history_tokens.data_as<std::int32_t>()[at] = view_.tokens[b] =
+        candidates_.tokens[candidate];
+    view_.scores[b] = candidates_.scores[candidate];
+    if (state_.extent.sampled_vocabulary == 0) return;
+    state_.perturbed.data_as<double>()[row] = candidates_.keys[candidate];
+    state_.log_q.data_as<double>()[row] = candidates_.log_q[candidate];
+  }
+
+  /// A row takes over the coverage and the progress of the prefix that it continues.
+  void bring_along(std::int64_t row, std::int32_t parent) const {
     const Extent& e = state_.extent;
-    const std::int64_t row = view_.first_row + b, at = step_ * e.rows() + row;
-    state_.history_parents.data_as<std::int32_t>()[at] = view_.parents[b] = one.row;
-    state_.history_tokens.data_as<std::int32_t>()[at] = view_.tokens[b] = one.token;
-    view_.scores[b] = one.score;
-    if (e.sampled_vocabulary > 0) {
-      state_.perturbed.data_as<double>()[row] = one.key;
-      state_.log_q.data_as<double>()[row] = one.log_q;
-    }
     if (e.coverage) {
-      std::copy_n(coverage_of_row(state_, step_, one.row), e.source_time,
+      std::copy_n(coverage_of_row(state_, step_, parent), e.source_time,
                   coverage_of_row(state_, step_ + 1, row));
     }
     if (e.phrases == 0) return;
     const Phrases phrases = phrases_of(state_, input_);
-    const std::int32_t* before = progress_of(state_, step_, one.row);
+    const std::int32_t* before = progress_of(state_, step_, parent);
     std::int32_t* after = progress_of(state_, step_ + 1, row);
+    const std::int32_t token = state_.tokens.data_as<const std::int32_t>()[row];
     for (std::int64_t p = 0; p < phrases.count; ++p) {
-      after[p] = progress_after(phrases.at(p), phrases.lengths[p], before[p], one.token);
+      after[p] = progress_after(phrases.at(p), phrases.lengths[p], before[p], token);
     }
   }
 
@@ -180,7 +199,8 @@ class InputStep {
   std::int32_t step_;
   std::int64_t input_;
   InputView view_;
-  std::vector<Chosen> chosen_{};  // what lives on, in order
+  ExtraCandidates candidates_;  // all rows' of the input
+  std::int32_t* order_;
 };
 
 template <typename T>

@@ -7,7 +7,7 @@
 #include "kernels/beam_search/cpu/views.h"
 #include "kernels/beam_search/kept.h"
 
-/// What both ways of a step do with an input's rows.
+/// Parts of a step that plain searches and those with extras share.
 namespace sluice::kernels::beam_search::cpu {
 
 inline Finished finished(const Rules& rules, double score, std::int32_t length, std::int32_t row) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "kernels/beam_search/cpu/row_candidates.h"
 #include "kernels/beam_search/cpu/views.h"
@@ -87,7 +86,7 @@ class ExtraRow {
  private:
   bool may_follow(std::int32_t token) const {
     if (allowed_.only < 0) return cpu::may_follow(rules_, allowed_, token);
-    // What the input's prefix says goes ahead of the mask; an end does not.
+    // A token of the input's prefix needs no bit of the mask; an end does.
     if (token != allowed_.only) return false;
     return token != rules_.eos || cpu::may_follow(rules_, allowed_, token);
   }
@@ -133,26 +132,29 @@ class ExtraRow {
   bool fits(std::int32_t token) const {
     return may_follow(token) && left_with(token) <= remaining_;
   }
-  /// Of no other token there is room.
+  /// There is room for no other token. They are few, so they are sorted in one by one.
   void take_best_of_phrases(std::int64_t most) {
-    std::vector<std::int32_t> tokens;
     for (std::int64_t p = 0; p < phrases_.count; ++p) {
       if (progress_[p] >= phrases_.lengths[p]) continue;
       for (std::int32_t i = 0; i < phrases_.lengths[p]; ++i) {
         const std::int32_t token = phrases_.at(p)[i];
-        if (fits(token) && !std::isinf(logits_[token])) tokens.push_back(token);
+        if (fits(token) && !std::isinf(logits_[token])) sort_in(token, most);
       }
     }
-    std::ranges::sort(tokens, [&](std::int32_t a, std::int32_t b) {
+  }
+  void sort_in(std::int32_t token, std::int64_t most) {
+    const auto ranks_before = [&](std::int32_t a, std::int32_t b) {
       return logits_[a] > logits_[b] || (logits_[a] == logits_[b] && a < b);
-    });
-    const auto end = std::ranges::unique(tokens).begin();
-    const auto count = std::min(most, static_cast<std::int64_t>(end - tokens.begin()));
-    std::copy_n(tokens.begin(), count, out_.tokens);
-    found_ = count;
+    };
+    std::int32_t* const end = out_.tokens + found_;
+    std::int32_t* const place = std::lower_bound(out_.tokens, end, token, ranks_before);
+    if (place == out_.tokens + most || (place != end && *place == token)) return;
+    if (found_ < most) ++found_;
+    std::copy_backward(place, out_.tokens + found_ - 1, out_.tokens + found_);
+    *place = token;
   }
 
-  /// Those of the largest perturbed log q.
+  /// Takes the tokens of the largest perturbed log q.
   void draw() {
     const auto id =
         static_cast<std::uint32_t>(state_.input_ids.data_as<const std::int32_t>()[input_]);
@@ -175,9 +177,12 @@ class ExtraRow {
       largest = std::max(largest, noisy[v]);
     }
     if (largest == kNone) return;
-    // What may not follow is minus infinity there.
+    // Tokens that may not follow have minus infinity. The rules must not be asked again: a prefix
+    // may hold what they forbid.
+    Rules none = rules_;
+    none.pad = none.bos = none.unknown = -1;
     found_ =
-        best_tokens(rules_, noisy, vocabulary_, {-1, true}, {out_.width, out_.scores, out_.tokens});
+        best_tokens(none, noisy, vocabulary_, {-1, true}, {out_.width, out_.scores, out_.tokens});
     for (std::int64_t i = 0; i < found_; ++i) {
       const std::int32_t token = out_.tokens[i];
       out_.keys[i] = given_maximum(noisy[token], largest, maximum);

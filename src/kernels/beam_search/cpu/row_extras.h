@@ -7,8 +7,9 @@
 
 namespace sluice::kernels::beam_search::cpu {
 
-/// What a row's candidates are, [width] of each, minus infinity of a score where there is none. An
-/// array that the extent doesn't ask for is null; keys that aren't apart are the scores.
+/// A row's candidates, [width] of each array; a score is minus infinity where there is none. An
+/// array that the extent doesn't ask for is null; without keys of their own, candidates have their
+/// scores.
 struct ExtraCandidates {
   std::int64_t width;
   double *scores, *keys, *log_q;

@@ -60,7 +60,7 @@ struct Order {
   }
 };
 
-/// What a block shares that chooses among an input's candidates.
+/// Shared memory of a block that chooses among an input's candidates.
 struct ChooseMemory {
   double scratch[kSelectThreads / kWarp];
   Order parts[kSelectThreads / kWarp];
@@ -110,7 +110,7 @@ class InputChoice {
     return v_.bank_uses + input_ * (v_.phrases * v_.phrase_time + 1);
   }
 
-  /// Of groups: takes off what rows of those before have just chosen.
+  /// Takes the penalty for tokens that rows of the groups before have just chosen from the keys.
   __device__ void penalise() const {
     if (v_.groups == 1) return;
     const std::int64_t first = (input_ - input_ % v_.groups) * v_.beam;
@@ -228,7 +228,7 @@ class InputChoice {
     return most <= kept_.worst();
   }
 
-  /// What rows have of the prefixes that they continue.
+  /// Rows take over the coverage and the progress of the prefixes that they continue.
   __device__ void bring_along(int live) const {
     for (int b = 0; v_.coverage != nullptr && b < live; ++b) {
       const double* from = v_.coverage_of_row(step_, v_.parents[first_row_ + b]);

@@ -13,7 +13,7 @@ using loss::cuda::Row;
 using runtime::cuda::Add;
 using runtime::cuda::Larger;
 
-/// What a team shares.
+/// Memory that a team shares.
 template <int kSize>
 struct ExtraMemory {
   Ranked<double> parts[kSize / kWarp];
@@ -91,7 +91,7 @@ class ExtraRow {
   }
 
   __device__ bool may_follow(std::int32_t token) const {
-    // What the input's prefix says goes ahead of the mask; an end does not.
+    // A token of the input's prefix needs no bit of the mask; an end does.
     if (only_ >= 0 && (token != only_ || token != rules_.eos)) return token == only_;
     if (mask_ != nullptr && !token_mask::has_bit(mask_, token)) return false;
     if (token == rules_.eos) return eos_;
@@ -161,7 +161,7 @@ class ExtraRow {
   __device__ bool fits(std::int32_t token) const {
     return may_follow(token) && left_with(token) <= remaining_;
   }
-  /// Of no other token there is room. They are few, so one thread sorts them in.
+  /// There is room for no other token. They are few, so one thread sorts them in.
   __device__ void take_best_of_phrases(std::int64_t most) {
     int found = 0;
     for (std::int64_t p = 0; p < phrases_.count; ++p) {
@@ -183,7 +183,7 @@ class ExtraRow {
     return logits_[a] > logits_[b] || (logits_[a] == logits_[b] && a < b);
   }
 
-  /// Those of the largest perturbed log q.
+  /// Takes the tokens of the largest perturbed log q.
   __device__ void draw() {
     const auto id = static_cast<std::uint32_t>(view_.input_ids[input_]);
     const double maximum = step_ == 0 ? first_noise<double>(view_.seed, id) : view_.perturbed[row_];
