@@ -62,7 +62,31 @@ def test_recurrent_dropout_has_kerass_distribution(kind, dropout):
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_a_mask_of_recurrent_dropout_is_the_same_in_all_steps(kind):
-    """With all of x zero and weights that pass h on, what is dropped in the first step is dropped in all."""
+    """Units with equal weights that read their own h alone differ by their masks: a bit for each gate, if steps share it.
+
+    If each step drew anew, these units would take most of the 2**(4*gates) ways through the four steps that have an h.
+    """
+    units, rows, generator = 4, 200, np.random.default_rng(3)
+    _, own = layer_pair(kind, 0.5, units=units, return_sequences=True)
+    gates = own.cell.kernel.shape[1] // units
+
+    def equal(*shape):
+        """The same for all units of a gate."""
+        return np.repeat(generator.uniform(0.3, 0.8, (*shape, gates)), units, axis=-1)
+
+    bias = own.cell.bias.shape[:-1]
+    own.set_weights([equal(2), equal(1) * np.tile(np.eye(units), (1, gates)), equal(*bias)])
+    y = run(own, np.ones((rows, 5, 2)), None, None, True, "float32")[0]
+    ways = []
+    for way in y.transpose(0, 2, 1).reshape(rows * units, 5):
+        # Ways of equal masks differ by roundings of float32, 6e-8 of values up to 40.
+        if all(np.abs(way - other).max() > 1e-4 for other in ways):
+            ways.append(way)
+    assert 1 < len(ways) <= 2**gates
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_recurrent_dropout_draws_in_each_call_from_the_seed(kind):
     _, own = layer_pair(kind, 0.5, units=4, return_sequences=True)
     first, second = (run(own, np.zeros((6, 5, 2)), None, None, True, "float32")[0] for _ in range(2))
     assert not np.array_equal(first, second)  # each call draws
