@@ -157,15 +157,15 @@ def run_pack(change):
 def test_a_call_traced_for_another_device_is_refused():
     from sluice.jax import _calls
 
-    with pytest.raises(Exception, match="Sluice: the call was traced for another device: its packed weights has 8 bytes"):
+    with pytest.raises(jax.errors.JaxRuntimeError, match="Sluice: the call was traced for another device: its packed weights has 8 bytes"):
         run_pack(lambda calls: setattr(calls, "packed", _calls.bytes_of(8)))
 
 
 def test_a_call_of_another_version_is_refused():
     message = f"Sluice: the call was traced with Sluice 0.0.1, and this is Sluice {sluice.__version__}; trace it again"
-    with pytest.raises(Exception, match=message):
+    with pytest.raises(jax.errors.JaxRuntimeError, match=message):
         run_pack(lambda calls: calls._attributes.update(version="0.0.1"))
-    with pytest.raises(Exception, match="the attributes of the call are not those of this build"):
+    with pytest.raises(jax.errors.JaxRuntimeError, match="the attributes of the call are not those of this build"):
         run_pack(lambda calls: calls._attributes.update(numbers=calls._attributes["numbers"][:-1]))
     # The version is part of what JAX's compilation cache looks for.
     text = jax.jit(lambda x: lstm(x, WEIGHTS)[0]).lower(jnp.asarray(X)).as_text()

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scan_reference
 from random_stacks import SEED, assert_close
 
 from sluice.jax import gru, init, lstm
@@ -215,12 +216,27 @@ def test_donated_arguments():
     assert_close(run(tuple(state.copy() for state in hx)), expected[1], EXACT, MESSAGE)
 
 
-def test_many_shapes_and_plans():
-    weights = init(jax.random.key(2), "gru", 3, 4, dtype=jnp.float32)
-    for time in range(1, 12):  # plans are kept for each
-        for rows in (1, 2):
-            x = jnp.ones((time, rows, 3), jnp.float32)
-            np.testing.assert_allclose(gru(x, weights)[0][:, 0], gru(x, weights)[0][:, -1], atol=1e-7)
+def test_more_shapes_than_plans_are_kept():
+    """A sequence in parts of 1 step, 2 steps and so on: each takes a plan of its own, and 256 plans are kept."""
+    parts = range(1, 262)
+    weights = init(jax.random.key(SEED), "gru", 2, 3, dtype=jnp.float64)
+    x = jnp.asarray(RNG.standard_normal((sum(parts), 1, 2)))
+
+    @jax.jit
+    def in_parts(weights, x):
+        state, ys, begin = jnp.zeros((1, 1, 3)), [], 0
+        for time in parts:
+            # Weights that depend on the state are packed after the part before, so that one stream has all the plans.
+            after = {name: weight + 0 * state[0, 0, 0] for name, weight in weights.items()}
+            y, state = gru(x[begin:begin + time], after, state)
+            ys.append(y)
+            begin += time
+        return jnp.concatenate(ys), state
+
+    y, hn, _ = jax.jit(lambda weights, x: scan_reference.stack("gru", weights, x))(weights, x)
+    for _ in range(2):  # the second run makes each plan again
+        # Steps round by some 1e-16, and each passes on less of that than it got.
+        assert_close(in_parts(weights, x), (y, hn[0]), 1e-13, MESSAGE)
 
 
 # --- devices and threads ------------------------------------------------------------------------------------------------
