@@ -3,18 +3,11 @@
 import jax
 import jax.numpy as jnp
 
-from ..jax import gru, lstm, rnn
+from .. import jax as layers
+from ._functions import call
 
 STARTS_FROM_STATE = True
 SUPPORTS_XLA = True  # XLA calls Sluice.
-
-
-def _call(cell, x, weights, h0, c0, **options):
-    if cell == "lstm":
-        return lstm(x, weights, (h0, c0), **options)
-    if cell.startswith("gru"):
-        return gru(x, weights, h0, reset_after=cell == "gru", **options)
-    return rnn(x, weights, h0, nonlinearity=cell.removeprefix("rnn_"), **options)
 
 
 def run(cell, x, weights, h0, c0, lengths, training, recurrent_dropout=0.0, seed=None):
@@ -30,7 +23,7 @@ def run(cell, x, weights, h0, c0, lengths, training, recurrent_dropout=0.0, seed
     if c0 is not None:  # The engine keeps c of 16 bits in float32.
         c0 = c0.astype(jnp.float64 if own == jnp.float64 else jnp.float32)[None]
     key = jax.random.key(seed[0]) if seed is not None else None
-    y, state = _call(cell, x.astype(own), weights, h0, c0, lengths=lengths, batch_first=True,
-                     recurrent_dropout=recurrent_dropout, key=key)
+    y, state = call(layers, cell, x.astype(own), weights, h0, c0, lengths=lengths, batch_first=True,
+                    recurrent_dropout=recurrent_dropout, key=key)
     hn, cn = state if cell == "lstm" else (state, None)
     return y.astype(dtype), hn[0].astype(dtype), cn[0].astype(dtype) if cn is not None else None

@@ -40,7 +40,7 @@ def _fits(shape, expected):
 
 
 class _Layer:
-    """What Sluice's layers do in place of Keras's: the loop over time."""
+    """The loop over time, which Sluice's layers run in place of Keras's."""
 
     def __init__(self, units, *args, **kwargs):
         super().__init__(units, *args, **kwargs)

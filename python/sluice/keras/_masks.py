@@ -71,5 +71,5 @@ class Mask:
         return ops.where(ops.expand_dims(self.lengths > 0, 1), hn, self._before(h0, zeros))
 
     def _before(self, h0, zeros):
-        """What a row puts out before the first step that counts."""
+        """A row's output before the first step that counts."""
         return h0 if backend.STARTS_FROM_STATE and not zeros else ops.zeros_like(h0)

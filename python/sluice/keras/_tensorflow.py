@@ -2,20 +2,13 @@
 
 import tensorflow as tf
 
-from ..tensorflow import gru, load_ops, lstm, rnn
+from .. import tensorflow as layers
+from ._functions import call
 
 STARTS_FROM_STATE = False
 SUPPORTS_XLA = False  # XLA can't call an op that it does not know.
 
-load_ops()
-
-
-def _call(cell, x, weights, h0, c0, **options):
-    if cell == "lstm":
-        return lstm(x, weights, (h0, c0), **options)
-    if cell.startswith("gru"):
-        return gru(x, weights, h0, reset_after=cell == "gru", **options)
-    return rnn(x, weights, h0, nonlinearity=cell.removeprefix("rnn_"), **options)
+layers.load_ops()
 
 
 def run(cell, x, weights, h0, c0, lengths, training, recurrent_dropout=0.0, seed=None):
@@ -25,6 +18,7 @@ def run(cell, x, weights, h0, c0, lengths, training, recurrent_dropout=0.0, seed
     weights = {name: tf.cast(weight, own) for name, weight in weights.items()}
     h0, c0 = (tf.cast(part, own)[None] if part is not None else None for part in (h0, c0))
     drawn = {"recurrent_dropout": recurrent_dropout, "seed": seed[0]} if seed is not None else {}
-    y, state = _call(cell, tf.cast(x, own), weights, h0, c0, lengths=lengths, batch_first=True, training=training, **drawn)
+    y, state = call(layers, cell, tf.cast(x, own), weights, h0, c0, lengths=lengths, batch_first=True, training=training,
+                    **drawn)
     hn, cn = state if cell == "lstm" else (state, None)
     return tf.cast(y, dtype), tf.cast(hn[0], dtype), tf.cast(cn[0], dtype) if cn is not None else None

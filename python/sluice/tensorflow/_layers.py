@@ -182,8 +182,8 @@ def lstm(x: Tensor, weights: Mapping[str, Tensor], hx: State = None, *, lengths:
     hx: the initial state (h0, c0), each [layers*directions, rows, width], or None for zero. If layers differ in width, a
         state is a list with a tensor [directions, rows, width] for each layer.
     lengths: [rows] integers from 0 to time, in any order. Past a row's end y is zero; the last state is that at its end.
-    resets: [time, rows], or [rows, time] with batch_first, or [time] for a single row; true where a new sequence begins, so that no state passes from
-        the step before.
+    resets: [time, rows], or [rows, time] with batch_first, or [time] for a single row; true where a new sequence begins, so
+        that no state passes from the step before.
     bidirectional: None finds out from the names of the weights.
     dtype: of x, y and states: None is that of the weights; "bfloat16" also takes float32 weights.
     training: True: dropout acts, zoneout draws, and the run keeps what its gradient needs. False: it does not, and a

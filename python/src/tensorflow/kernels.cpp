@@ -128,7 +128,7 @@ class RecurrentGrad : public tf::OpKernel {
     return absl::OkStatus();
   }
 
-  /// What forward left, or, if it ran without training, what it would have left.
+  /// Takes what forward left. Runs forward again if that ran without training.
   absl::Status find(tf::OpKernelContext* context, Run* run, Forwarded* forwarded) const {
     const auto packed_bytes = static_cast<std::int64_t>(run->sizes().packed);
     const auto reserve_bytes = static_cast<std::int64_t>(run->sizes().reserve);

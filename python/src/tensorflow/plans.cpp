@@ -96,7 +96,7 @@ absl::Status Stream::plan(sluice_recurrent_options options, const Plan** found) 
 
 absl::Status Stream::workspace(const Plan& plan, void** memory) {
   if (plan.sizes.workspace > workspace_bytes_) {
-    // What was there goes first, so that both need not fit.
+    // Frees the old memory first, so that both need not fit.
     sluice_device_free(device_, workspace_, workspace_bytes_);
     workspace_ = nullptr;
     workspace_bytes_ = 0;
