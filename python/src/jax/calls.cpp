@@ -19,7 +19,7 @@ namespace {
 namespace ffi = xla::ffi;
 
 /// Weights of a layer and direction; bit i of an item of the attribute `weights` says that the i-th
-/// is there. _calls.py has the same order.
+/// is there. KINDS in python/sluice/_weights.py has the same order.
 constexpr std::array kWeights{
     &sluice_recurrent_weights::weight_ih, &sluice_recurrent_weights::weight_hh,
     &sluice_recurrent_weights::bias_ih,   &sluice_recurrent_weights::bias_hh,
