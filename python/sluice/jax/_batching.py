@@ -22,7 +22,7 @@ def loop(primitive, operands, dims, **parameters):
 
 
 def fold_or_loop(primitive, operands, dims, *, config, given, residuals):
-    """Of forward. What backward needs of a run can't be told apart by rows, nor can gradients of weights."""
+    """A batching rule for forward. With residuals or mapped weights it loops: rows don't separate these."""
     weights = len(config.weight_shapes)
     parameters = {"config": config, "given": given, "residuals": residuals}
     if residuals or any(dim is not None for dim in dims[1:1 + weights]):

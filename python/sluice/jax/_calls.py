@@ -1,4 +1,4 @@
-"""Custom calls of XLA: what the library libsluice_jax.so does, as functions of JAX."""
+"""Custom calls of XLA: functions of JAX that call the library libsluice_jax.so."""
 
 import ctypes
 import pathlib

@@ -54,7 +54,7 @@ class Config:
 
     @property
     def row_axis(self):
-        """Of x and y."""
+        """The axis of rows in x and y."""
         return 0 if self.batch_first else 1
 
     @property
@@ -80,7 +80,7 @@ class Config:
         return (x_shape[1], x_shape[0]) if self.batch_first else tuple(x_shape[:2])
 
     def state_shape(self, name, rows):
-        """Of the memory of "h" or "c": [layers*directions, rows, width], or flat if layers differ in width."""
+        """The shape of the buffer of "h" or "c": [layers*directions, rows, width], or flat if layers differ in width."""
         widths = self.outputs if name == "h" else self.hidden
         if len(set(widths)) == 1:
             return (self.layers * self.directions, rows, widths[0])

@@ -36,7 +36,8 @@ def lstm(x: Array, weights: Mapping[str, Array], hx: State = None, *, lengths: A
     hx: the initial state (h0, c0), each [layers*directions, rows, width], or None for zero. If layers differ in width, each
         is a list with an array [directions, rows, width] for each layer.
     lengths: [rows] integers from 0 to time, in any order. Past a row's end y is zero; the last state is that at its end.
-        Those that JAX has are limited to 0 and time; those of NumPy, or in a list, are checked.
+        A length in a NumPy array or a list raises ValueError if it is below 0 or above time. In a jax.Array it counts as 0
+        or time then, because JAX traces before it has the values.
     resets: [time, rows], or [rows, time] with batch_first; true where a new sequence begins, so that no state passes from
         the step before.
     bidirectional: None finds out from the names.
@@ -117,7 +118,8 @@ def _checked_rate(rate, value):
     try:
         number = float(value + 0.0)  # raises for text too
     except TypeError:  # JAX's, for a value that it traces, is one
-        raise TypeError(f"{rate} is of type {type(value).__name__}; it must be a number that is known before tracing") from None
+        kind = type(value).__name__
+        raise TypeError(f"{rate} is of type {kind}; it must be a number that is known before tracing") from None
     if not 0 <= number < 1:
         raise ValueError(f"{rate} is {value}; a rate is at least 0 and less than 1")
     return number

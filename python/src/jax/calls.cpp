@@ -19,7 +19,7 @@ namespace {
 namespace ffi = xla::ffi;
 
 /// Weights of a layer and direction; bit i of an item of the attribute `weights` says that the i-th
-/// is there. _calls.py has the same order.
+/// is there. KINDS in python/sluice/_weights.py has the same order.
 constexpr std::array kWeights{
     &sluice_recurrent_weights::weight_ih, &sluice_recurrent_weights::weight_hh,
     &sluice_recurrent_weights::bias_ih,   &sluice_recurrent_weights::bias_hh,
@@ -58,13 +58,13 @@ class Buffers {
   }
   void* data() { return take().untyped_data(); }
   void* data_if(bool there) { return there ? data() : nullptr; }
-  /// Of one of a plan's memories.
+  /// The packed weights, reserve or workspace of a plan, which needs `bytes`.
   void* memory(std::size_t bytes, const char* name) {
     const ffi::AnyBuffer buffer = take();
     if (buffer.size_bytes() < bytes) {
-      throw std::invalid_argument(std::string("the call was traced for another device: its ") +
-                                  name + " has " + std::to_string(buffer.size_bytes()) +
-                                  " bytes, and this device needs " + std::to_string(bytes));
+      throw std::invalid_argument("the call was traced for another device: it has " +
+                                  std::to_string(buffer.size_bytes()) + " bytes for the " + name +
+                                  ", and this device needs " + std::to_string(bytes));
     }
     return bytes == 0 ? nullptr : buffer.untyped_data();
   }
@@ -104,7 +104,7 @@ struct Strides {
   std::int64_t time = 0, row = 0;
 };
 
-/// Of a tensor [rows, time, width] if the plan has strides.
+/// The strides of a tensor [rows, time, width]; zero if the plan has no strides.
 Strides strides_of(const Description& description, std::int64_t width) {
   if (description[kStrided] == 0) return {};
   return {width, description[kTime] * width};

@@ -10,7 +10,7 @@
 
 namespace sluice::jax {
 
-/// sluice_recurrent_options as attributes of a custom call. python/sluice/jax/_calls.py writes the
+/// sluice_recurrent_options as attributes of a custom call. python/sluice/jax/_config.py writes the
 /// numbers in this order; `hidden` [layers] and, if `projected`, `projection` [layers] follow them.
 enum Number : std::size_t {
   kCell,

@@ -16,7 +16,7 @@
 
 namespace sluice::jax {
 
-/// What a function of sluice.h returned, with its sentence.
+/// The status and the message of a function of sluice.h that failed.
 class Failure : public std::runtime_error {
  public:
   Failure(sluice_status what, const char* message) : std::runtime_error(message), status(what) {}
@@ -41,7 +41,7 @@ struct Plan {
   ~Plan() { sluice_recurrent_destroy(handle); }
 };
 
-/// A stream of Sluice's with the plans that were made for it. One thread uses it at a time.
+/// One of Sluice's streams, with the plans that were made for it. One thread uses it at a time.
 class Stream {
  public:
   /// On XLA's stream of a GPU, or, if that is null, of the CPU.

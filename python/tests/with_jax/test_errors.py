@@ -157,7 +157,8 @@ def run_pack(change):
 def test_a_call_traced_for_another_device_is_refused():
     from sluice.jax import _calls
 
-    with pytest.raises(jax.errors.JaxRuntimeError, match="Sluice: the call was traced for another device: its packed weights has 8 bytes"):
+    message = "Sluice: the call was traced for another device: it has 8 bytes for the packed weights, and this device needs"
+    with pytest.raises(jax.errors.JaxRuntimeError, match=message):
         run_pack(lambda calls: setattr(calls, "packed", _calls.bytes_of(8)))
 
 
