@@ -341,38 +341,6 @@ TEST_P(BeamSearchExtras, TakeFloat64) {
   if (!ran) GTEST_SKIP() << "this device takes no float64";
 }
 
-// A list of the candidates would take 24 bytes for each of them, on every thread.
-TEST_P(BeamSearchExtras, TakeNoMemoryWithTheirCandidates) {
-  if (!device_->runs_host_kernels()) GTEST_SKIP() << "this device has memory of its own";
-  for (const std::int64_t phrases : {0, 3}) {
-    for (const std::int64_t groups : {1, 2}) {
-      Extent e = plain(1000, 128).extent;
-      e.groups = groups;
-      e.phrases = phrases;
-      e.phrase_time = phrases > 0 ? 2 : 0;
-      e.masked = true;
-      runtime::ArenaPlanner planner;
-      const StateSlots slots(planner, e);
-      const auto logits_slot = planner.saved(e.dtype, {e.rows(), 1000});
-      const runtime::Arena arena(*device_, planner);
-      const State state = slots.view(arena, e);
-      const Tensor logits = arena.tensor(logits_slot, e.dtype, {e.rows(), 1000});
-      std::mt19937_64 engine(2);
-      context_.upload<float>(logits, random_values<float>(engine, e.rows() * 1000, 3));
-      context_.upload<std::int32_t>(state.max_lengths, Ids(6, 6));
-      if (phrases > 0) {
-        context_.upload<std::int32_t>(state.phrase_tokens, Ids(36, 7));
-        context_.upload<std::int32_t>(state.phrase_lengths, Ids(18, 2));
-      }
-      start(context_, {}, state);
-      advance(context_, {}, state, logits, Tensor());
-      const io::AllocationWatch watch;
-      for (int step = 1; step <= 6; ++step) advance(context_, {}, state, logits, Tensor());
-      EXPECT_LT(watch.peak(), 24u * 128 * 129) << phrases << " phrases, " << groups << " groups";
-    }
-  }
-}
-
 TEST_P(BeamSearchExtras, RefuseExtentsThatCannotBe) {
   const auto said = [&](const auto& set) {
     State state;
@@ -407,6 +375,39 @@ TEST_P(BeamSearchExtras, RefuseExtentsThatCannotBe) {
     });
     EXPECT_NE(refusal.find("at most 4096 beams and fewer than 1048576 tokens"), std::string::npos)
         << refusal;
+  }
+}
+
+// A list of the candidates would take 24 bytes for each of them, on every thread.
+TEST(BeamSearchExtrasOnTheCpu, TakeNoMemoryWithTheirCandidates) {
+  const auto device = runtime::open_device("cpu");
+  const runtime::Context context(*device);
+  for (const std::int64_t phrases : {0, 3}) {
+    for (const std::int64_t groups : {1, 2}) {
+      Extent e{6, 128, 4, 6, 0, false, DType::kFloat32};
+      e.groups = groups;
+      e.phrases = phrases;
+      e.phrase_time = phrases > 0 ? 2 : 0;
+      e.masked = true;
+      runtime::ArenaPlanner planner;
+      const StateSlots slots(planner, e);
+      const auto logits_slot = planner.saved(e.dtype, {e.rows(), 1000});
+      const runtime::Arena arena(*device, planner);
+      const State state = slots.view(arena, e);
+      const Tensor logits = arena.tensor(logits_slot, e.dtype, {e.rows(), 1000});
+      std::mt19937_64 engine(2);
+      context.upload<float>(logits, random_values<float>(engine, e.rows() * 1000, 3));
+      context.upload<std::int32_t>(state.max_lengths, Ids(6, 6));
+      if (phrases > 0) {
+        context.upload<std::int32_t>(state.phrase_tokens, Ids(36, 7));
+        context.upload<std::int32_t>(state.phrase_lengths, Ids(18, 2));
+      }
+      start(context, {}, state);
+      advance(context, {}, state, logits, Tensor());
+      const io::AllocationWatch watch;
+      for (int step = 1; step <= 6; ++step) advance(context, {}, state, logits, Tensor());
+      EXPECT_LT(watch.peak(), 24u * 128 * 129) << phrases << " phrases, " << groups << " groups";
+    }
   }
 }
 
