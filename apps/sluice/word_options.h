@@ -6,14 +6,14 @@
 
 namespace sluice::app {
 
-/// What answers must not hold, and what they must.
+/// Words that answers must not hold, and words that they must.
 struct WordFlags {
   std::vector<std::string> banned;
   std::string banned_file;
   std::int64_t no_repeat = 0;
   std::vector<std::string> forced;
 
-  /// Those of the command line and of the file.
+  /// Banned words of the command line and of the file.
   std::vector<std::string> all_banned() const;
 };
 

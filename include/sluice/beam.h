@@ -81,7 +81,7 @@ class Beam {
   std::vector<std::int32_t> parents() const;
   /// [steps, inputs, beam]: log p of each; minus infinity where there is no sequence. Best first.
   std::vector<double> scores() const;
-  /// Of each input, best first.
+  /// Ended sequences of each input, best first.
   std::vector<std::vector<FinishedSequence>> finished() const;
   /// Where the rows of the last step stand, to go on from with `every_beam`. Two searches choose
   /// what one of as many steps does if the length penalty is 0; with another, lengths begin anew.

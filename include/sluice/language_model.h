@@ -96,7 +96,7 @@ class LanguageModel {
   std::vector<Scored> score(std::span<const std::string> texts,
                             const FeatureVectors& features = {});
 
-  /// Of the states that `read` gives and `beam` takes.
+  /// Sizes of the states that `read` gives and `beam` takes.
   StateShape state_shape() const;
   /// Where the model stands after each text (nothing: at the beginning), for `beam` to go on from.
   /// A model on features takes a vector for each text. Throws as `score`.

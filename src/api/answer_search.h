@@ -43,7 +43,7 @@ class AnswerSearch {
   static std::size_t bytes(std::int64_t vocabulary, const AnswerOptions& options,
                            const decoding::SearchCapacity& capacity);
 
-  /// Of draws from now on.
+  /// Sets the seed of draws from now on.
   void set_seed(const AnswerOptions& options);
   /// For inputs that the model has encoded; `ids` key the draws' random numbers. Sampling takes
   /// nothing forced. Waits for the answers.

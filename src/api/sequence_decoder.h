@@ -31,7 +31,7 @@ class SequenceDecoder {
   struct Plan;
 
   Work work_of(std::span<const std::string> inputs) const;
-  /// Of input `i` what its answers hold.
+  /// Token phrases that answers of input `i` must hold.
   decoding::TokenSequences forced_of(std::size_t i, const std::vector<std::int32_t>& source,
                                      const std::vector<std::int32_t>& prefix) const;
   void decode(const data::LengthBucket& bucket, Work& work);

@@ -161,7 +161,7 @@ std::vector<recurrent::LayerWeights> weights_of(const sluice_recurrent& plan,
 
 recurrent::Memory memory_of(const sluice_recurrent& plan, const sluice_recurrent_memory* callers) {
   const sluice_recurrent_memory memory = read(callers, "memory");
-  // Of a GPU, kernels read it in lines of the L2; XLA aligns its buffers to no more.
+  // GPU kernels read it in lines of the L2. XLA aligns its buffers to no more.
   const std::size_t alignment = plan.context.device().runs_host_kernels() ? 64 : 128;
   const auto check = [&](const void* data, std::size_t bytes, const char* name) {
     SLUICE_CHECK(data != nullptr || bytes == 0, "memory.{} is NULL; the plan needs {} bytes", name,

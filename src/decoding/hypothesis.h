@@ -15,8 +15,8 @@ using runtime::Tensor;
 struct Hypothesis {
   std::vector<std::int32_t> tokens;  ///< without bos and eos
   double score = 0;                  ///< sum of log p, eos included
-  /// What it competes by: score / length penalty, and coverage if asked for; of a sample the score,
-  /// of one drawn without replacement its perturbed log-probability.
+  /// Hypotheses of a search compete by it: score / length penalty, plus coverage if asked for. A
+  /// sample has its score here; one drawn without replacement its perturbed log-probability.
   double normalised_score = 0;
   /// [tokens][source tokens], if asked for: where the step that emitted the token looked.
   std::vector<std::vector<float>> attention;
