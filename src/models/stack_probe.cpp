@@ -23,6 +23,18 @@ Tensor first_of(const Tensor& states, const base::Shape& shape) {
   return states ? states.slice(0, 0, shape[0]) : Tensor();
 }
 
+/// By the named implementation. One that declines so few layers leaves them to another.
+std::unique_ptr<recurrent::Plan> plan_of_first(const Context& context,
+                                               const recurrent::Descriptor& descriptor,
+                                               std::string_view implementation) {
+  try {
+    return recurrent::make_plan(context, descriptor, implementation).plan;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUnsupported) throw;
+    return recurrent::make_plan(context, descriptor).plan;
+  }
+}
+
 std::string layer_name(const layers::RecurrentStack& stack, std::int64_t layer) {
   return fmt::format("{}.l{}", stack.name(), layer);
 }
@@ -68,14 +80,7 @@ void StackProbe::run_first(const Context& context, const layers::Parameters& par
   d.rows = args_.rows;
   d.dtype = args_.x.dtype();
   d.resets = static_cast<bool>(args_.resets);
-  std::unique_ptr<recurrent::Plan> plan;
-  try {
-    plan = recurrent::make_plan(context, d, implementation).plan;
-  } catch (const Error& error) {
-    // This implementation runs only stacks of another depth.
-    if (error.code() == ErrorCode::kUnsupported) return;
-    throw;
-  }
+  const std::unique_ptr<recurrent::Plan> plan = plan_of_first(context, d, implementation);
   std::vector<recurrent::LayerWeights> weights = stack_->weights(parameters);
   weights.resize(static_cast<std::size_t>(layers * d.directions));
   const runtime::Buffer packed(context.device(), plan->packed_bytes());

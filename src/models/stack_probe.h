@@ -15,9 +15,10 @@ namespace sluice::models {
 ///   shown.show(context, parameters, plan.implementation());
 ///
 /// A stack is one operation and does not expose the outputs of its lower layers. They come from
-/// further runs: of the first layers of the stack alone, by the same implementation. If it refuses
-/// so few layers, their outputs are not shown. The output of the top layer and the final states of
-/// every layer are those of the run itself. Takes twice the device memory of an inference run.
+/// further runs: of the first layers of the stack alone, by the same implementation. If it declines
+/// so few layers, the implementation that is chosen for them runs instead. The output of the top
+/// layer and the final states of every layer are those of the run itself. Takes twice the device
+/// memory of an inference run.
 class StackProbe {
  public:
   /// Gives `args` room for final states where it has none.

@@ -48,7 +48,8 @@ def test_recurrent_dropout_has_kerass_distribution(kind, dropout):
     generator = np.random.default_rng(0)
     x = np.repeat(generator.uniform(-2, 2, (1, 3, 2)), rows, axis=0)
     state = [np.repeat(generator.uniform(-1, 1, (1, 3)), rows, axis=0) for _ in range(2 if kind[0] == "LSTM" else 1)]
-    outputs = [run(layer, x, state, None, True, "float32")[0].reshape(rows, 9) for layer in (own, reference)]
+    outputs = [run(layer, x, state, None, True, "float32")[0].reshape(rows, 9).astype(np.float64)
+               for layer in (own, reference)]
     moments = []
     for output in outputs:
         assert np.unique(output.round(5), axis=0).shape[0] > 4  # rows differ
@@ -57,7 +58,8 @@ def test_recurrent_dropout_has_kerass_distribution(kind, dropout):
     # The difference of two means of so many draws is normal; five of its standard deviations happen once in millions.
     deviation = np.sqrt((moments[0].var(0) + moments[1].var(0)) / rows)
     difference = np.abs(moments[0].mean(0) - moments[1].mean(0))
-    assert (difference <= 5.5 * deviation + 1e-6).all(), (difference / (deviation + 1e-9)).max()
+    # What has no mask in it differs by rounding alone.
+    assert (difference <= 5.5 * deviation + 1e-5).all(), (difference / (deviation + 1e-9)).max()
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)

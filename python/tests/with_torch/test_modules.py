@@ -170,7 +170,8 @@ def test_weights_of_one_call_are_not_taken_for_those_of_another(device):
                 found = torch.func.functional_call(own, weights, (x,))[0]
                 del weights
                 expected = torch.func.functional_call(reference, {"weight_hh_l0": base * scale}, (x,))[0]
-                assert torch.allclose(found, expected, atol=1e-5)
+                # GPUs multiply in TF32.
+                assert torch.allclose(found, expected, atol=1e-5 if device.type == "cpu" else 1e-3)
 
 
 def test_second_derivatives_are_refused_in_a_sentence(device):

@@ -31,6 +31,8 @@ class LanguageModel(nn.Module):
 
         initialize(self, limit_of, seed)
 
+    # torch.compile can't follow tensors that a module keeps in a dict: it compiles what stands between.
+    @torch.compiler.disable
     def states(self, batch):
         """Where the batch's rows start, or None: from zero."""
         if not self.carries:
@@ -48,6 +50,7 @@ class LanguageModel(nn.Module):
         states = tuple(state.clone() for state in kept)
         return states if len(states) > 1 else states[0]
 
+    @torch.compiler.disable
     def keep(self, finals):
         finals = finals if isinstance(finals, tuple) else (finals,)
         for state, final in zip(self.carried[self.training], finals):

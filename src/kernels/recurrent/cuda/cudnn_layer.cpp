@@ -107,6 +107,12 @@ void CudnnLayer::begin(const Context& context, std::int64_t time, std::int64_t r
   if (stream != stream_) cudnn_.check(cudnn_.set_stream(handle(), stream), "give cuDNN a stream");
   stream_ = stream;
   tf32_ = context.tf32();
+  // Seen with cuDNN 9.14 by compute-sanitizer's memcheck: its kernel writes past the buffers.
+  if (tf32_ && descriptor_.dtype == DType::kFloat32 && descriptor_.projects() &&
+      !descriptor_.training) {
+    base::fail(ErrorCode::kUnsupported,
+               "cuDNN writes past its buffers in TF32 inference with projections");
+  }
   set_extent(time, rows);
 }
 
