@@ -62,6 +62,7 @@ void add_train(CLI::App& program) {
     std::string init_from;
     std::vector<std::string> only;
     std::optional<std::int64_t> folds;
+    std::string devices;
     bool autotune = false;
     bool example = false;
     bool fresh = false;
@@ -87,6 +88,9 @@ void add_train(CLI::App& program) {
   command->add_option("--folds", options->folds,
                       "Cross-validation: train this many models, each with another part of the "
                       "examples held out for validation");
+  command->add_option("--devices", options->devices,
+                      "Train on these devices together, such as cpu,cpu: each is a rank with its "
+                      "share of every batch (machine.devices)");
   command->add_flag("--autotune", options->autotune,
                     "Measure the implementations of recurrent layers instead of choosing by rule, "
                     "and remember the result (machine.autotune)");
@@ -113,6 +117,7 @@ void add_train(CLI::App& program) {
       "  sluice train task.toml --init-from runs/a/best --only 'encoder.*' --only 'source_*'\n"
       "  sluice train task.toml --folds 5 --set data.hold_out_run=10 --set "
       "output.directory=runs/cv\n"
+      "  sluice train task.toml --devices cpu,cpu\n"
       "  sluice train task.toml --breakdown --trace run.json --trace-steps 100:104");
   command->callback([options] {
     if (options->example) {
@@ -127,6 +132,9 @@ void add_train(CLI::App& program) {
     }
     if (!options->only.empty()) {
       options->request.overrides.push_back("training.init_only=" + joined(options->only));
+    }
+    if (!options->devices.empty()) {
+      options->request.overrides.push_back("machine.devices=" + options->devices);
     }
     if (options->autotune) options->request.overrides.push_back("machine.autotune=true");
     options->request.resume = !options->fresh;

@@ -1,17 +1,20 @@
 #include "sluice/train.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <memory>
 #include <optional>
 
 #include "api/precision.h"
+#include "api/rank_threads.h"
 #include "api/train_request.h"
 #include "base/check.h"
 #include "base/counted.h"
 #include "io/checkpoint.h"
 #include "profiling/session.h"
-#include "runtime/threads.h"
 #include "training/config_page.h"
+#include "training/devices.h"
 #include "training/folds.h"
 #include "training/initial_weights.h"
 #include "training/trainer.h"
@@ -107,6 +110,11 @@ std::string why_it_ended(const training::TrainConfig& config, const training::Tr
       config.loop.max_epochs, config.loop.max_steps);
 }
 
+std::string on_ranks(const std::vector<std::string>& devices) {
+  if (devices.size() == 1) return "";
+  return fmt::format("; {} ranks on {}", devices.size(), fmt::join(devices, ", "));
+}
+
 }  // namespace
 
 runtime::Context api::context_of(runtime::Device& device, const training::TrainConfig& config) {
@@ -146,15 +154,18 @@ TrainReport train(const TrainRequest& request) {
   return api::train(request, config);
 }
 
-TrainReport api::train(const TrainRequest& request, const training::TrainConfig& config) {
+TrainReport api::train(const TrainRequest& request, const training::TrainConfig& asked) {
   const auto start = std::chrono::steady_clock::now();
+  const std::vector<std::string> devices = training::devices_of(asked);
+  training::TrainConfig config = asked;
+  config.device = devices.front();
   const std::unique_ptr<runtime::Device> device = runtime::open_device(config.device);
   runtime::Context context = context_of(*device, config);
   context.set_warnings(&request.warnings);
   context.set_interrupt(&request.interrupt);
   runtime::Tuning tuning;
   if (config.autotune) context.set_tuning(&tuning);
-  runtime::use_threads(context, config.threads);
+  const RankThreadCount count(context, config, std::ssize(devices));
 
   std::optional<training::Progress> progress;
   if (!request.quiet) progress = training::Progress::for_standard_error();
@@ -181,43 +192,49 @@ TrainReport api::train(const TrainRequest& request, const training::TrainConfig&
   if (progress) {
     for (const std::string& line : data.notes) progress->message(line);
   }
-  training::Trainer trainer(context, config, std::move(data),
-                            request.resume ? training::Start::kResume : training::Start::kFresh,
-                            std::move(folder));
-  if (progress) {
-    for (const std::string& line : trainer.start_notes()) progress->message(line);
-    const layers::Parameters& parameters = trainer.model().parameters();
-    progress->message(fmt::format("{} parameters; {} {}", parameters.element_count(),
-                                  saved ? "resuming after step" : "starting at step",
-                                  trainer.state().step));
-  }
-  profile.attach(context, kProfiledSteps, trainer.state().step);
-  training::TrainHooks hooks;
-  hooks.progress = progress ? &*progress : nullptr;
-  hooks.stop = request.stop;
-  add_metrics(request, hooks);
-  const std::int64_t begun_at = trainer.state().step;
-  const training::TrainResult result = trainer.run(hooks);
-  profile.finish();
-  if (progress) {
-    const std::string why = why_it_ended(config, result, saved && result.step == begun_at);
-    if (!why.empty()) progress->message(why);
-  }
+  std::optional<RankThreads> others;
+  if (devices.size() > 1) others.emplace(config, devices, data, count.threads());
+  distributed::Communicator* ranks = others ? &others->first() : nullptr;
+  return as_first(ranks, [&] {
+    training::Trainer trainer(context, config, std::move(data),
+                              request.resume ? training::Start::kResume : training::Start::kFresh,
+                              std::move(folder), ranks);
+    if (progress) {
+      for (const std::string& line : trainer.start_notes()) progress->message(line);
+      const layers::Parameters& parameters = trainer.model().parameters();
+      progress->message(fmt::format("{} parameters; {} {}{}", parameters.element_count(),
+                                    saved ? "resuming after step" : "starting at step",
+                                    trainer.state().step, on_ranks(devices)));
+    }
+    profile.attach(context, kProfiledSteps, trainer.state().step);
+    training::TrainHooks hooks;
+    hooks.progress = progress ? &*progress : nullptr;
+    hooks.stop = request.stop;
+    add_metrics(request, hooks);
+    const std::int64_t begun_at = trainer.state().step;
+    const training::TrainResult result = trainer.run(hooks);
+    profile.finish();
+    if (progress) {
+      const std::string why = why_it_ended(config, result, saved && result.step == begun_at);
+      if (!why.empty()) progress->message(why);
+    }
 
-  TrainReport report;
-  report.directory = config.output.directory;
-  report.steps = result.step;
-  report.epochs = trainer.state().position.epoch;
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  report.stopped = result.outcome == training::TrainOutcome::kStopped;
-  if (result.best.known) {
-    const auto* metric = task.find_metric(config.loop.keep_best);
-    report.best_metric_name = metric->name;
-    report.best_metric = metric->minimised(result.best.value);
-    report.best_metric_text = metric->show(report.best_metric);
-    report.best_step = result.best.step;
-  }
-  return report;
+    TrainReport report;
+    report.directory = config.output.directory;
+    report.steps = result.step;
+    report.epochs = trainer.state().position.epoch;
+    report.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    report.stopped = result.outcome == training::TrainOutcome::kStopped;
+    if (result.best.known) {
+      const auto* metric = task.find_metric(config.loop.keep_best);
+      report.best_metric_name = metric->name;
+      report.best_metric = metric->minimised(result.best.value);
+      report.best_metric_text = metric->show(report.best_metric);
+      report.best_step = result.best.step;
+    }
+    return report;
+  });
 }
 
 }  // namespace sluice

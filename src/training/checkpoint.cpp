@@ -6,7 +6,6 @@
 #include "base/check.h"
 #include "io/checkpoint.h"
 #include "io/directory_swap.h"
-#include "kernels/elementwise/elementwise.h"
 #include "model_files/model_text.h"
 #include "training/gate_bias.h"
 
@@ -15,39 +14,16 @@ namespace {
 
 namespace fs = std::filesystem;
 using base::fail;
-using runtime::DType;
-using runtime::Tensor;
-
-/// A tensor in float32 on the device, which holds what 16 bits hold: a run may go on in another
-/// precision.
-struct InFloat32 {
-  InFloat32(const Context& context, const runtime::Shape& shape)
-      : memory(context.device(), sizeof(float) * static_cast<std::size_t>(shape.element_count())),
-        tensor(memory.tensor(DType::kFloat32, shape)) {}
-
-  runtime::Buffer memory;
-  Tensor tensor;
-};
-
-void save_carried(const Context& context, const models::Model& model, io::TensorTable& tensors) {
-  for (const models::NamedTensor& carried : model.carried_tensors()) {
-    const InFloat32 wide(context, carried.value.shape());
-    kernels::elementwise::convert(context, carried.value, wide.tensor);
-    tensors.add(carried.name, io::HostTensor::copy_of<float>(context.download<float>(wide.tensor),
-                                                             carried.value.shape()));
-  }
-}
 
 void load_carried(const Context& context, const io::Container& container,
                   const models::Model& model) {
-  for (const models::NamedTensor& carried : model.carried_tensors()) {
-    const io::HostTensor& saved =
-        io::require_tensor(container, carried.name, carried.value.shape());
-    const InFloat32 wide(context, carried.value.shape());
-    context.upload<float>(wide.tensor, saved.values<float>());
-    kernels::elementwise::convert(context, wide.tensor, carried.value);
-    context.synchronize();
+  std::vector<CarriedTensor> carried;
+  for (const models::NamedTensor& one : model.carried_tensors()) {
+    const io::HostTensor& saved = io::require_tensor(container, one.name, one.value.shape());
+    const std::span<const float> values = saved.values<float>();
+    carried.push_back({one.name, one.value.shape(), {values.begin(), values.end()}});
   }
+  upload_carried(context, model, carried);
 }
 
 }  // namespace
@@ -91,11 +67,14 @@ std::unique_ptr<models::Model> make_model(const Context& context, const TrainCon
 
 void save_checkpoint(const Context& context, const fs::path& directory, const models::Model& model,
                      const Tokenizers& tokenizers, const TrainConfig& config,
-                     const Optimizer& optimizer, const TrainingState& state) {
+                     const Optimizer& optimizer, const TrainingState& state,
+                     const std::vector<CarriedTensor>& carried) {
   io::Container state_container;
   state_container.text = to_json(state);
   optimizer.save(context, state_container.tensors);
-  save_carried(context, model, state_container.tensors);
+  for (const CarriedTensor& one : carried) {
+    state_container.tensors.add(one.name, io::HostTensor::copy_of<float>(one.values, one.shape));
+  }
   io::write_checkpoint(directory,
                        model_files::model_container(context, model, tokenizers, to_toml(config)),
                        &state_container, context.warnings());

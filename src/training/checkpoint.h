@@ -6,6 +6,7 @@
 #include "model_files/loaded_model.h"
 #include "models/model.h"
 #include "runtime/context.h"
+#include "training/carried.h"
 #include "training/optimizer.h"
 #include "training/run_folder.h"
 #include "training/task.h"
@@ -33,7 +34,7 @@ std::unique_ptr<models::Model> make_model(const Context& context, const TrainCon
 void save_checkpoint(const Context& context, const std::filesystem::path& directory,
                      const models::Model& model, const Tokenizers& tokenizers,
                      const TrainConfig& config, const Optimizer& optimizer,
-                     const TrainingState& state);
+                     const TrainingState& state, const std::vector<CarriedTensor>& carried);
 
 /// What save_checkpoint wrote beside the model; fills in the moments and Model::carried_tensors.
 TrainingState load_training_state(const Context& context, const std::filesystem::path& directory,

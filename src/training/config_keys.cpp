@@ -313,9 +313,14 @@ const ConfigKey kKeys[] = {
      "tokens from top to bottom, input tokens from left to right. 0 draws none."},
 
     {"machine.threads", [](C& c) -> T { return &c.threads; }, kMay,
-     "CPU threads; 0 uses OpenMP's number, which OMP_NUM_THREADS sets."},
+     "CPU threads; 0 uses OpenMP's number, which OMP_NUM_THREADS sets. Of several ranks: threads "
+     "of "
+     "each; 0 divides OpenMP's number."},
     {"machine.device", [](C& c) -> T { return &c.device; }, kMay,
      "Device to train on: cpu, cuda or cuda:N."},
+    {"machine.devices", [](C& c) -> T { return &c.devices; }, kMay,
+     "Devices to train on together, separated by commas, such as 'cpu,cpu'; empty: machine.device. "
+     "Each is a rank with its share of every batch (docs/distributed.md)."},
     {"machine.precision", [](C& c) -> T { return &c.precision; }, kMay,
      "float32, tf32 (products round to TF32), bfloat16 or float16 (activations stored in 16 bits; "
      "parameters stay float32; float16 with dynamic loss scaling, on a GPU only)."},

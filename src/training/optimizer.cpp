@@ -140,6 +140,13 @@ std::string Optimizer::tensor_name(const Moment& moment, layers::ParameterId id)
   return fmt::format("optimizer.{}.{}", moment.name, parameters_->specs()[id].name);
 }
 
+std::vector<Tensor> Optimizer::state() const {
+  std::vector<Tensor> tensors;
+  for (const Moment& moment : moments_) tensors.push_back(moment.values);
+  if (loss_scale_) tensors.push_back(loss_scale_);
+  return tensors;
+}
+
 void Optimizer::save(const Context& context, io::TensorTable& tensors) const {
   if (loss_scale_) {
     tensors.add(kLossScaleName, io::HostTensor::copy_of<double>(

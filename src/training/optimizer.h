@@ -45,6 +45,8 @@ class Optimizer {
   /// "second_moment", sgd "momentum"; with ema_decay "average_sum"), of the parameter's shape.
   /// The loss scale as "optimizer.loss_scale".
   void save(const Context& context, io::TensorTable& tensors) const;
+  /// What a step changes beside the parameters: the moments, and the loss scale if there is one.
+  std::vector<Tensor> state() const;
   /// Takes them back; throws ErrorCode::kFormat if one lacks or has another shape. A run whose loss
   /// was not scaled begins with a new scale.
   void load(const Context& context, const io::Container& container) const;

@@ -175,6 +175,7 @@ struct TrainConfig {
   OutputConfig output;
   std::int64_t threads = 0;  ///< 0: as many as OpenMP takes
   std::string device = "cpu";
+  std::string devices;  ///< of ranks, separated by commas; empty: `device` alone
   std::string precision = "float32";
   std::string static_shapes = "auto";
   bool autotune = false;

@@ -21,6 +21,13 @@ data::BatchOptions batch_options(const TrainConfig& config) {
   return {config.loop.max_tokens, config.loop.max_rows, config.loop.pool};
 }
 
+/// What may differ between ranks is left out.
+TrainConfig without_place(TrainConfig config) {
+  config.device.clear();
+  config.threads = 0;
+  return config;
+}
+
 TrainData batchable(const TrainConfig& config, TrainData data) {
   require_in_batches(config, *data.train, "training");
   if (data.validation) require_in_batches(config, *data.validation, "validation");
@@ -44,7 +51,12 @@ Trainer::Trainer(const Context& context, const TrainConfig& config, TrainData da
 
 Trainer::Trainer(const Context& context, const TrainConfig& config, TrainData data, Start start,
                  RunFolder folder)
+    : Trainer(context, config, std::move(data), start, std::optional(std::move(folder)), nullptr) {}
+
+Trainer::Trainer(const Context& context, const TrainConfig& config, TrainData data, Start start,
+                 std::optional<RunFolder> folder, distributed::Communicator* ranks)
     : context_(&context),
+      ranks_(ranks),
       config_(validated(config)),
       task_(&task_of(config_)),
       data_(batchable(config_, std::move(data))),
@@ -63,15 +75,20 @@ Trainer::Trainer(const Context& context, const TrainConfig& config, TrainData da
   } else {
     require_validation(config);
   }
-  const bool saved = has_checkpoint(folder_.last());
-  SLUICE_CHECK(start == Start::kResume || !saved,
-               "'{}' holds a checkpoint: resume it or choose another output.directory",
-               folder_.path().native());
-  if (saved) {
-    resume();
-  } else {
-    start_fresh();
+  SLUICE_ASSERT(leads() == folder_.has_value());
+  if (ranks_ != nullptr) require_same_start();
+  if (leads()) {
+    const bool saved = has_checkpoint(folder_->last());
+    SLUICE_CHECK(start == Start::kResume || !saved,
+                 "'{}' holds a checkpoint: resume it or choose another output.directory",
+                 folder_->path().native());
+    if (saved) {
+      resume();
+    } else {
+      start_fresh();
+    }
   }
+  if (ranks_ != nullptr) share_start();
   cursor_.emplace(schedule_, state_.position);
 }
 
@@ -84,6 +101,7 @@ void Trainer::make_step() {
   options.static_shapes = config_.static_shapes == "auto" ? context_->stream().can_capture()
                                                           : config_.static_shapes == "on";
   options.loss_scaling = context_->precision().storage == runtime::DType::kFloat16;
+  options.ranks = ranks_;
   step_.emplace(*context_, *model_, config_.optimizer, options);
 }
 
@@ -96,12 +114,13 @@ void Trainer::start_fresh() {
 }
 
 void Trainer::resume() {
-  LoadedModel loaded = model_files::load_model(*context_, folder_.last(), true);
+  LoadedModel loaded = model_files::load_model(*context_, folder_->last(), true);
   const TrainConfig started = run_config(loaded);
-  go_on_from(started, folder_.path().native(), config_);
+  go_on_from(started, folder_->path().native(), config_);
   model_ = std::move(loaded.model);
   make_step();
-  TrainingState saved = load_training_state(*context_, folder_.last(), *model_, step_->optimizer());
+  TrainingState saved =
+      load_training_state(*context_, folder_->last(), *model_, step_->optimizer());
   require_same_examples(saved.train_fingerprint, state_.train_fingerprint, "training examples",
                         started, config_);
   require_same_examples(saved.validation_fingerprint, state_.validation_fingerprint,
@@ -111,12 +130,12 @@ void Trainer::resume() {
         context_->warnings(),
         "the run in '{}' was saved with {} on device {} and continues with {} on {}: numbers may "
         "differ in their last bits",
-        folder_.path().native(), base::counted(saved.threads, "thread"), saved.device,
+        folder_->path().native(), base::counted(saved.threads, "thread"), saved.device,
         state_.threads, state_.device);
   }
   if (started.precision != config_.precision) {
     base::warn(context_->warnings(), "the run in '{}' was computed in {} and continues in {}",
-               folder_.path().native(), started.precision, config_.precision);
+               folder_->path().native(), started.precision, config_.precision);
   }
   const auto warn_of = [&](std::string_view what, const auto& then, const auto& now) {
     if (then == now) return;
@@ -125,7 +144,7 @@ void Trainer::resume() {
         "the run in '{}' was computed with {} = {} and continues with {}: numbers may differ in "
         "their "
         "last bits",
-        folder_.path().native(), what, then, now);
+        folder_->path().native(), what, then, now);
   };
   warn_of("machine.static_shapes", started.static_shapes, config_.static_shapes);
   warn_of("machine.autotune", started.autotune, config_.autotune);
@@ -138,6 +157,40 @@ void Trainer::resume() {
   unsaved_ = false;
 }
 
+void Trainer::require_same_start() {
+  distributed::agree(*ranks_, "configuration", to_toml(without_place(config_)));
+  distributed::agree(*ranks_, "set of training examples", std::to_string(state_.train_fingerprint));
+}
+
+// In the order in which all ranks say and hear it.
+void Trainer::share_start() {
+  const std::string config = distributed::from_first(*ranks_, to_toml(config_));
+  if (!leads()) {
+    TrainConfig firsts = parse_train_config(config, "rank 0");
+    firsts.device = config_.device;
+    firsts.threads = config_.threads;
+    config_ = std::move(firsts);
+    model_ = make_model(*context_, config_, data_);
+    make_step();
+  }
+  ranks_->broadcast(*context_, model_->parameters().values(), 0);
+  for (const runtime::Tensor& tensor : step_->optimizer().state()) {
+    ranks_->broadcast(*context_, tensor, 0);
+  }
+  context_->synchronize();
+  model_->parameters().note_change();
+  scatter_carried(*context_, *model_, *ranks_);
+  const std::string state = distributed::from_first(*ranks_, to_json(state_));
+  checkpoint_due_ = distributed::any(*ranks_, checkpoint_due_);
+  unsaved_ = distributed::from_first(*ranks_, unsaved_ ? "1" : "0") == "1";
+  if (leads()) return;
+  TrainingState firsts = parse_training_state(state, "rank 0");
+  firsts.threads = state_.threads;
+  firsts.device = state_.device;
+  state_ = std::move(firsts);
+  learning_rate_.restore(state_.learning_rate);
+}
+
 void Trainer::warn_of_other_implementations() {
   compare_implementations_ = false;
   if (state_.implementations.empty()) return;  // stopped before its first step
@@ -147,7 +200,7 @@ void Trainer::warn_of_other_implementations() {
                "the run in '{}' was computed by {} and continues with {}: numbers may differ in "
                "their last "
                "bits",
-               folder_.path().native(), fmt::join(state_.implementations, ", "), now);
+               folder_->path().native(), fmt::join(state_.implementations, ", "), now);
   }
 }
 

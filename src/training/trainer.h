@@ -4,6 +4,7 @@
 #include <optional>
 #include <string_view>
 
+#include "distributed/communicator.h"
 #include "training/checkpoint.h"
 #include "training/run_folder.h"
 #include "training/run_report.h"
@@ -44,6 +45,14 @@ class Trainer {
           RunFolder folder);
   /// Claims the folder itself.
   Trainer(const Context& context, const TrainConfig& config, TrainData data, Start start);
+  /// One rank of a run, all of which must be made and run with the same configuration (but for
+  /// machine.device and machine.threads) and the same data. Together they compute what one trainer
+  /// does, but for the order of sums. Rank 0 has the folder, writes and validates; the others have
+  /// none, start from what it starts from, and return what it returns. `ranks` must outlive the
+  /// trainer. Throws, beside the above, ErrorCode::kInvalidArgument if ranks differ, and what made
+  /// another rank fail.
+  Trainer(const Context& context, const TrainConfig& config, TrainData data, Start start,
+          std::optional<RunFolder> folder, distributed::Communicator* ranks);
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
@@ -65,6 +74,9 @@ class Trainer {
   void make_step();
   void start_fresh();
   void resume();
+  void require_same_start();
+  void share_start();
+  bool leads() const { return ranks_ == nullptr || ranks_->rank() == 0; }
 
   bool at_boundary() const;
   bool limit_reached() const;
@@ -80,19 +92,22 @@ class Trainer {
   void log_weights();
   /// Absent if the run was asked to stop meanwhile. Keeps the model if it is the best so far.
   std::optional<ValidationReport> validate();
+  std::optional<ValidationReport> validate_alone();
   bool validate_and_note();
   bool validate_at_the_end();
-  bool stop_asked() const { return stop_ != nullptr && *stop_; }
+  bool stop_asked() const;
+  std::vector<data::Batch> own_rows(std::vector<data::Batch> batches) const;
   Context unwatched_context() const;  ///< a module's time is that of training
   void refuse_diverged(std::string_view what, double loss) const;
   void judge_last_step();
   void save_last();
 
   const Context* context_;
+  distributed::Communicator* ranks_;  ///< null: this is the only one
   TrainConfig config_;
   const Task* task_;
   TrainData data_;
-  RunFolder folder_;
+  std::optional<RunFolder> folder_;  ///< rank 0's
   std::unique_ptr<models::Model> model_;
   std::vector<std::string> start_notes_;
   LearningRate learning_rate_;
@@ -104,7 +119,7 @@ class Trainer {
   double most_loss_;  ///< Task::divergence_bound
   StepLog step_log_;
   std::optional<Validation> validation_;
-  RunReport* report_ = nullptr;              ///< of the run that goes on
+  RunReport* report_ = nullptr;              ///< of the run that goes on; rank 0's
   const std::atomic<bool>* stop_ = nullptr;  ///< likewise; may be null
   bool checkpoint_due_ = false;
   bool unsaved_ = true;  ///< the state is not that of <output>/last

@@ -1,8 +1,12 @@
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/check.h"
 #include "runtime/span.h"
 #include "training/averaged_weights.h"
+#include "training/dealt_rows.h"
 #include "training/trainer.h"
 
 /// What a trainer does once it has a model: steps, validations, checkpoints.
@@ -50,9 +54,12 @@ double Trainer::fraction_done() const {
 }
 
 TrainResult Trainer::run(const TrainHooks& hooks) {
-  RunReport report(folder_.tensorboard(), state_.step + 1, config_.output.log_every, hooks,
+  std::optional<RunReport> report;
+  if (leads()) {
+    report.emplace(folder_->tensorboard(), state_.step + 1, config_.output.log_every, hooks,
                    context_->warnings());
-  report_ = &report;
+    report_ = &*report;
+  }
   stop_ = hooks.stop;
   read_time_ = steady_seconds();
   weights_step_ = state_.step;
@@ -97,7 +104,10 @@ void Trainer::train_step() {
   }
   report.learning_rate = learning_rate_.at(state_.step);
 
-  const StepSums sums = step_->run(*context_, batches, report.step, report.learning_rate);
+  const StepSums sums = ranks_ == nullptr
+                            ? step_->run(*context_, batches, report.step, report.learning_rate)
+                            : step_->run(*context_, own_rows(batches), report.step,
+                                         report.learning_rate, report.target_tokens);
   if (compare_implementations_) warn_of_other_implementations();
   step_log_.push(*context_, report, sums);
 }
@@ -113,6 +123,20 @@ std::vector<data::Batch> Trainer::next_batches() {
   return batches;
 }
 
+std::vector<data::Batch> Trainer::own_rows(std::vector<data::Batch> batches) const {
+  const bool carries = data_.train->rows_in_order() > 0;
+  for (data::Batch& batch : batches) {
+    batch = dealt_rows(batch, ranks_->rank(), ranks_->size(), carries);
+  }
+  return batches;
+}
+
+// All ranks stop before the same step.
+bool Trainer::stop_asked() const {
+  const bool asked = stop_ != nullptr && *stop_;
+  return ranks_ == nullptr ? asked : distributed::any(*ranks_, asked);
+}
+
 void Trainer::after_step() {
   const std::int64_t every = config_.loop.checkpoint_every;
   state_.validation_due = has_validation() && at_boundary();
@@ -122,7 +146,9 @@ void Trainer::after_step() {
 
 void Trainer::read_steps() {
   const runtime::Span span(*context_, "step_log", "read");
-  step_log_.read(*context_, [this](const StepReport& report) { report_->tell(report); });
+  step_log_.read(*context_, [this](const StepReport& report) {
+    if (report_ != nullptr) report_->tell(report);
+  });
   read_time_ = steady_seconds();
 }
 
@@ -131,12 +157,28 @@ void Trainer::log_weights() {
   const std::int64_t every = config_.output.histogram_every;
   if (every == 0 || state_.step - weights_step_ < every) return;
   read_steps();  // of a run that has diverged nothing is shown
-  report_->tell(*context_, model_->parameters(), state_.step);
+  if (report_ != nullptr) report_->tell(*context_, model_->parameters(), state_.step);
   weights_step_ = state_.step;
 }
 
+// By rank 0, whose weights are everybody's; the others wait and hear what decides how to go on.
 std::optional<ValidationReport> Trainer::validate() {
   read_steps();
+  if (ranks_ == nullptr) return validate_alone();
+  std::optional<ValidationReport> report;
+  if (leads()) report = validate_alone();
+  const std::string told = distributed::from_first(
+      *ranks_, report ? fmt::format("{:a} {}", report->metric, report->improved) : "");
+  if (leads() || told.empty()) return report;
+  report.emplace();
+  report->step = state_.step;
+  report->metric = std::strtod(told.c_str(), nullptr);
+  report->improved = told.ends_with("true");
+  if (report->improved) state_.best = {true, report->metric, state_.step, 0};
+  return report;
+}
+
+std::optional<ValidationReport> Trainer::validate_alone() {
   const runtime::Span span(*context_, "validation");
   const AveragedWeights averaged(*context_, model_->parameters(), step_->optimizer(), state_.step);
   const Context unwatched = unwatched_context();
@@ -152,7 +194,8 @@ std::optional<ValidationReport> Trainer::validate() {
     report_->tell(data_.samples(unwatched, *model_, drawn), state_.step);
   report->improved = !state_.best.known || report->metric < state_.best.value;
   if (report->improved) {
-    model_files::save_model(*context_, folder_.best(), *model_, data_.tokenizers, to_toml(config_));
+    model_files::save_model(*context_, folder_->best(), *model_, data_.tokenizers,
+                            to_toml(config_));
     state_.best = {true, report->metric, state_.step, 0};
   }
   return report;
@@ -167,7 +210,7 @@ bool Trainer::validate_and_note() {
   state_.learning_rate = learning_rate_.state();
   state_.validation_due = false;
   unsaved_ = true;
-  report_->tell(*report);
+  if (report_ != nullptr) report_->tell(*report);
   return true;
 }
 
@@ -175,7 +218,7 @@ bool Trainer::validate_and_note() {
 // higher limit goes on as if it had always had that limit. Its best model may stay, though.
 bool Trainer::validate_at_the_end() {
   const std::optional<ValidationReport> report = validate();
-  if (report) report_->tell(*report);
+  if (report && report_ != nullptr) report_->tell(*report);
   return report.has_value();
 }
 
@@ -206,13 +249,17 @@ void Trainer::judge_last_step() {
 void Trainer::save_last() {
   read_steps();
   if (!unsaved_) return;
+  const std::vector<CarriedTensor> carried = ranks_ == nullptr
+                                                 ? download_carried(*context_, *model_)
+                                                 : gather_carried(*context_, *model_, *ranks_);
+  unsaved_ = false;
+  if (!leads()) return;
   judge_last_step();
   for (const std::string& name : step_->plans().implementations())
     state_.implementations.insert(name);
   if (context_->tuning() != nullptr) state_.tuning = context_->tuning()->choices();
-  save_checkpoint(*context_, folder_.last(), *model_, data_.tokenizers, config_, step_->optimizer(),
-                  state_);
-  unsaved_ = false;
+  save_checkpoint(*context_, folder_->last(), *model_, data_.tokenizers, config_,
+                  step_->optimizer(), state_, carried);
 }
 
 }  // namespace sluice::training

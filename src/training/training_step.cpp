@@ -22,14 +22,21 @@ TrainingStep::TrainingStep(const Context& context, const models::Model& model,
       plans_(model),
       graphs_(kMostGraphs),
       sums_memory_(context.device(), kernels::loss::kSums * sizeof(double)),
-      sums_(sums_memory_.tensor(runtime::DType::kFloat64, {kernels::loss::kSums})) {}
+      sums_(sums_memory_.tensor(runtime::DType::kFloat64, {kernels::loss::kSums})) {
+  if (options.ranks != nullptr) exchange_.emplace(*options.ranks, model.parameters());
+}
 
 StepSums TrainingStep::run(const Context& context, std::span<const data::Batch> batches,
                            std::int64_t step, double learning_rate) {
-  SLUICE_ASSERT(!batches.empty());
   std::int64_t tokens = 0;
   for (const data::Batch& batch : batches) tokens += batch.target_tokens();
-  const StepNumbers numbers{step, learning_rate, 1.0 / static_cast<double>(tokens),
+  return run(context, batches, step, learning_rate, tokens);
+}
+
+StepSums TrainingStep::run(const Context& context, std::span<const data::Batch> batches,
+                           std::int64_t step, double learning_rate, std::int64_t target_tokens) {
+  SLUICE_ASSERT(!batches.empty());
+  const StepNumbers numbers{step, learning_rate, 1.0 / static_cast<double>(target_tokens),
                             options_.sampling.at(step)};
   const Tensor loss = batches.size() == 1 ? run_alone(context, batches[0], numbers)
                                           : run_one_by_one(context, batches, numbers);
@@ -43,7 +50,7 @@ Tensor TrainingStep::run_alone(const Context& context, const data::Batch& batch,
   queue(context, uploaded.batch.extent, true, [&] {
     zero_gradients(context);
     forward_backward(context, plan, uploaded);
-    optimizer_.step(context, uploaded.step, uploaded.learning_rate);
+    step_of_all(context, uploaded, plan.sums(plans_.arena()));
   });
   return plan.sums(plans_.arena());
 }
@@ -62,8 +69,14 @@ Tensor TrainingStep::run_one_by_one(const Context& context, std::span<const data
           [&] { forward_backward(context, plan, uploaded); });
     kernels::elementwise::accumulate(context, 1, plan.sums(plans_.arena()), sums_);
   }
-  optimizer_.step(context, uploaded.step, uploaded.learning_rate);
+  step_of_all(context, uploaded, sums_);
   return sums_;
+}
+
+void TrainingStep::step_of_all(const Context& context, const UploadedStep& uploaded,
+                               const Tensor& sums) {
+  if (exchange_) exchange_->run(context, sums);
+  optimizer_.step(context, uploaded.step, uploaded.learning_rate);
 }
 
 UploadedStep TrainingStep::upload(const Context& context, const data::Batch& batch,

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 
 #include "data/batches.h"
@@ -9,6 +10,7 @@
 #include "model_files/plan_cache.h"
 #include "models/model.h"
 #include "runtime/graph_cache.h"
+#include "training/gradient_exchange.h"
 #include "training/optimizer.h"
 #include "training/scheduled_sampling.h"
 #include "training/step_log.h"
@@ -35,6 +37,8 @@ class TrainingStep {
     /// gradients.
     bool loss_scaling = false;
     ScheduledSampling sampling = {};
+    /// Of which this is one; null: there is no other. Must outlive the step.
+    distributed::Communicator* ranks = nullptr;
   };
 
   /// `model` must be allocated with gradients and outlive this; a run's precision is `context`'s.
@@ -46,6 +50,10 @@ class TrainingStep {
   /// sums. A captured step computes what the others do, to the bit.
   StepSums run(const Context& context, std::span<const data::Batch> batches, std::int64_t step,
                double learning_rate);
+  /// The same of this rank's rows of batches (dealt_rows.h) that have `target_tokens` in all. All
+  /// ranks must run it, with batches of the same extents, and get the sums of the whole.
+  StepSums run(const Context& context, std::span<const data::Batch> batches, std::int64_t step,
+               double learning_rate, std::int64_t target_tokens);
 
   /// To save and to load its moments.
   const Optimizer& optimizer() const { return optimizer_; }
@@ -62,6 +70,7 @@ class TrainingStep {
   void forward_backward(const Context& context, models::TrainingPlan& plan,
                         const UploadedStep& uploaded);
   void zero_gradients(const Context& context) const;
+  void step_of_all(const Context& context, const UploadedStep& uploaded, const Tensor& sums);
   void queue(const Context& context, const models::Extent& extent, bool whole_step,
              const std::function<void()>& work);
   runtime::GraphKey key_of(const Context& context, const models::Extent& extent,
@@ -72,6 +81,7 @@ class TrainingStep {
   Optimizer optimizer_;
   PlanCache plans_;
   BatchUpload upload_;
+  std::optional<GradientExchange> exchange_;
   runtime::GraphCache graphs_;
   runtime::Buffer sums_memory_;
   Tensor sums_;  ///< float64 [kernels::loss::kSums], over several batches

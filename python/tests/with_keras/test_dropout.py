@@ -30,8 +30,10 @@ def test_inference_drops_nothing(number, true_float64):
 
 
 def layer_pair(kind, rate, units=3, inputs=2, **more):
+    """Keras's layer and Sluice's with its weights. Large biases keep units of a ReLU from being zero whatever the mask."""
     name, options = kind
-    pair = [getattr(package, name)(units, recurrent_dropout=rate, bias_initializer="random_normal", seed=3, **options, **more)
+    pair = [getattr(package, name)(units, recurrent_dropout=rate, bias_initializer=keras.initializers.RandomUniform(1.5, 2.5), seed=3,
+                                    **options, **more)
             for package in (keras.layers, sluice.keras)]
     for layer in pair:
         layer.build((None, None, inputs))

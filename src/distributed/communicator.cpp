@@ -1,0 +1,32 @@
+#include "distributed/communicator.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace sluice::distributed {
+
+std::string from_first(Communicator& ranks, std::string_view own) {
+  return ranks.exchange(ranks.rank() == 0 ? own : std::string_view()).front();
+}
+
+bool any(Communicator& ranks, bool own) {
+  const std::vector<std::string> all = ranks.exchange(own ? "1" : "0");
+  return std::find(all.begin(), all.end(), "1") != all.end();
+}
+
+void agree(Communicator& ranks, std::string_view what, std::string_view own) {
+  const std::vector<std::string> all = ranks.exchange(own);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    SLUICE_CHECK(all[rank] == all[0],
+                 "rank {} has another {} than rank 0; start all ranks with the same files and "
+                 "options",
+                 rank, what);
+  }
+}
+
+Share share_of(std::int64_t count, std::int64_t rank, std::int64_t ranks) {
+  return {count * rank / ranks, count * (rank + 1) / ranks};
+}
+
+}  // namespace sluice::distributed

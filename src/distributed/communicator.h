@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/context.h"
+#include "sluice/error.h"
+
+/// Communication between the ranks of a run: copies of one program, each with a device of its own,
+/// that work on one task.
+namespace sluice::distributed {
+
+using runtime::Context;
+using runtime::Tensor;
+
+enum class Reduction {
+  kSum,  ///< of float32 or float64
+  kMax   ///< of uint8
+};
+
+/// One rank's access to all ranks. Every rank must call the same functions in the same order.
+///
+/// Collectives take a Context and queue their work on its stream, as operations do. Their tensors
+/// are contiguous, with one dtype and one size on all ranks. Where a rank has failed, the others
+/// throw its error: from exchange() at once, from queued work when the stream is synchronised.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual std::int64_t rank() const = 0;  ///< in [0, size())
+  virtual std::int64_t size() const = 0;
+
+  /// Reduces the values of all ranks, in place. All ranks get the same bits, whichever rank comes
+  /// first: sums go in the order of ranks.
+  virtual void all_reduce(const Context& context, const Tensor& values, Reduction reduction) = 0;
+  /// Gives all ranks the values of rank `root`.
+  virtual void broadcast(const Context& context, const Tensor& values, std::int64_t root) = 0;
+
+  /// What each rank says, by rank; of any size. Waits for all of them.
+  virtual std::vector<std::string> exchange(std::string_view own) = 0;
+
+  /// Ends the work of all ranks: whoever waits for this one, now or later, throws this error. Of
+  /// several the first counts.
+  virtual void abort(const Error& error) noexcept = 0;
+};
+
+/// What rank 0 says.
+std::string from_first(Communicator& ranks, std::string_view own);
+
+/// Whether it is true on some rank.
+bool any(Communicator& ranks, bool own);
+
+/// Throws ErrorCode::kInvalidArgument on all ranks, naming `what` and the first rank that differs,
+/// unless all ranks say the same.
+void agree(Communicator& ranks, std::string_view what, std::string_view own);
+
+/// The share of `count` elements that rank `rank` works on: [begin, end), in order, without gaps.
+struct Share {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+Share share_of(std::int64_t count, std::int64_t rank, std::int64_t ranks);
+
+}  // namespace sluice::distributed

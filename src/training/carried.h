@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "distributed/communicator.h"
+#include "models/model.h"
+
+namespace sluice::training {
+
+/// One of Model::carried_tensors on the host, in float32, which holds what 16 bits hold: a run may
+/// go on in another precision.
+struct CarriedTensor {
+  std::string name;
+  runtime::Shape shape;  ///< [layers, 1 + rows, width]
+  std::vector<float> values;
+};
+
+/// What a model carries from batch to batch. Waits for the device.
+std::vector<CarriedTensor> download_carried(const runtime::Context& context,
+                                            const models::Model& model);
+/// Tensors of the same names and shapes take its place.
+void upload_carried(const runtime::Context& context, const models::Model& model,
+                    const std::vector<CarriedTensor>& carried);
+
+/// What one rank that had the rows of all of them (dealt_rows.h) would carry; on all ranks.
+std::vector<CarriedTensor> gather_carried(const runtime::Context& context,
+                                          const models::Model& model,
+                                          distributed::Communicator& ranks);
+/// Gives each rank its rows of what rank 0 carries.
+void scatter_carried(const runtime::Context& context, const models::Model& model,
+                     distributed::Communicator& ranks);
+
+}  // namespace sluice::training
