@@ -14,6 +14,10 @@ if(SLUICE_LAYERS_ONLY)
   return()
 endif()
 
+# Without it, ranks of a run are threads or GPUs of one machine.
+set(MPI_CXX_SKIP_MPICXX ON)
+find_package(MPI COMPONENTS CXX)
+
 find_package(ZLIB REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)

@@ -35,6 +35,9 @@ needed_by() {
   ldd "$@" | awk -v system_own="$SYSTEM" '$2 == "=>" && $1 !~ system_own { print $1, ($3 == "not" ? "missing" : $3) }' | sort -u
 }
 
+# The libraries of a folder whose needs are bundled. MPI is the cluster's own.
+parts_in() { find "$1" -name 'libsluice*.so.?' ! -name 'libsluice_mpi*'; }
+
 copy_libraries() {
   local name path
   while read -r name path; do
@@ -42,7 +45,7 @@ copy_libraries() {
     [[ -f $path ]] || die "$name, which the program needs, is not on this machine"
     cp -L "$path" "$FOLDER/lib/$name"
     add_licence "$path"
-  done < <(needed_by "$BUILD/sluice" "$BUILD/sluice-tests" "$BUILD"/lib/libsluice*.so.?)
+  done < <(needed_by "$BUILD/sluice" "$BUILD/sluice-tests" $(parts_in "$BUILD/lib"))
 }
 
 add_licence() {
@@ -101,7 +104,7 @@ write_readme() {
 # are found by who loads them.)
 check() {
   local strays
-  strays=$(cd "$FOLDER" && env -i PATH=/usr/bin:/bin bash -c "$(declare -f needed_by); SYSTEM='$SYSTEM' needed_by sluice sluice-tests lib/libsluice*" |
+  strays=$(cd "$FOLDER" && env -i PATH=/usr/bin:/bin bash -c "$(declare -f needed_by parts_in); SYSTEM='$SYSTEM' needed_by sluice sluice-tests \$(parts_in lib)" |
     awk -v folder="$FOLDER/" 'index($2, folder) != 1 && index($2, "./") != 1')
   [[ -z $strays ]] || die "not from the bundle: $strays"
   env -i "$FOLDER/sluice" --version >/dev/null || die "the bundled program does not run"

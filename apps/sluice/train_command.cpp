@@ -23,6 +23,7 @@ void run(TrainRequest request) {
   request.stop = &signals.requested();
   request.preparing = [&signals](bool now) { signals.end_at_once(now); };
   const TrainReport report = train(request);
+  if (report.rank > 0) return;
   std::printf("%s after step %lld (%s), %.1f s", report.stopped ? "stopped" : "finished",
               static_cast<long long>(report.steps), counted(report.epochs, "whole epoch").c_str(),
               report.seconds);

@@ -67,6 +67,7 @@ struct TrainReport {
   std::string best_metric_text;  ///< best_metric as people read it: "0.1234", "98.20%", "31.57"
   std::int64_t best_step = 0;    ///< after which it was measured
   bool stopped = false;          ///< by `stop`: `<output>/last` has the state to go on from
+  std::int64_t rank = 0;         ///< of this process, where mpirun or srun started several
 };
 
 /// Trains until the configuration's end, early stopping or `stop`. Leaves `<output>/last` (to

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "api/precision.h"
-#include "api/rank_threads.h"
+#include "api/ranks.h"
 #include "api/train_request.h"
 #include "base/check.h"
 #include "base/counted.h"
@@ -110,9 +110,10 @@ std::string why_it_ended(const training::TrainConfig& config, const training::Tr
       config.loop.max_epochs, config.loop.max_steps);
 }
 
-std::string on_ranks(const std::vector<std::string>& devices) {
-  if (devices.size() == 1) return "";
-  return fmt::format("; {} ranks on {}", devices.size(), fmt::join(devices, ", "));
+std::string on_ranks(const distributed::Communicator* ranks,
+                     const std::vector<std::string>& devices) {
+  if (ranks == nullptr) return "";
+  return fmt::format("; {} ranks on {}", ranks->size(), fmt::join(devices, ", "));
 }
 
 }  // namespace
@@ -154,87 +155,151 @@ TrainReport train(const TrainRequest& request) {
   return api::train(request, config);
 }
 
-TrainReport api::train(const TrainRequest& request, const training::TrainConfig& asked) {
-  const auto start = std::chrono::steady_clock::now();
-  const std::vector<std::string> devices = training::devices_of(asked);
-  training::TrainConfig config = asked;
-  config.device = devices.front();
-  const std::unique_ptr<runtime::Device> device = runtime::open_device(config.device);
-  runtime::Context context = context_of(*device, config);
-  context.set_warnings(&request.warnings);
-  context.set_interrupt(&request.interrupt);
-  runtime::Tuning tuning;
-  if (config.autotune) context.set_tuning(&tuning);
-  const RankThreadCount count(context, config, std::ssize(devices));
+namespace {
 
-  std::optional<training::Progress> progress;
-  if (!request.quiet) progress = training::Progress::for_standard_error();
-  profiling::Session profile(request.profile, [&](const std::string& text) {
-    progress ? progress->message(text) : profiling::print(text);
-  });
-  const training::Task& task = training::task_of(config);
-  training::RunFolder folder(config.output.directory);
-  std::optional<model_files::Tokenizers> saved;
-  if (training::has_checkpoint(folder.last())) {
-    SLUICE_CHECK(request.resume,
+/// One call of train() in this process, which may be one of several that MPI started.
+class Training {
+ public:
+  /// `process`: this process's rank; null if it is the only one.
+  Training(const TrainRequest& request, const training::TrainConfig& asked,
+           distributed::Communicator* process);
+
+  TrainReport run();
+
+ private:
+  bool leads() const { return process_ == nullptr || process_->rank() == 0; }
+  bool find_saved();
+  void read();
+  training::TrainResult train(distributed::Communicator* rank);
+  TrainReport report_of(const training::TrainResult& result) const;
+
+  const TrainRequest& request_;
+  distributed::Communicator* process_;
+  std::vector<std::string> devices_;  ///< of the ranks in this process
+  training::TrainConfig config_;
+  const training::Task& task_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::unique_ptr<runtime::Device> device_;
+  runtime::Context context_;
+  runtime::Tuning tuning_;
+  std::optional<training::Progress> progress_;
+  std::optional<training::RunFolder> folder_;  ///< rank 0's
+  bool resumes_ = false;
+  training::TrainData data_;
+  std::int64_t epochs_ = 0;
+};
+
+Training::Training(const TrainRequest& request, const training::TrainConfig& asked,
+                   distributed::Communicator* process)
+    : request_(request),
+      process_(process),
+      devices_(training::devices_of(asked)),
+      config_(asked),
+      task_(training::task_of(config_)),
+      device_(runtime::open_device(devices_.front())),
+      context_(api::context_of(*device_, config_)) {
+  config_.device = devices_.front();
+  if (process_ != nullptr) api::require_ranks_of_mpi(devices_, *device_);
+  context_.set_interrupt(&request.interrupt);
+  context_.set_warnings(leads() ? &request.warnings : &api::unheard());
+  if (config_.autotune) context_.set_tuning(&tuning_);
+  if (!request.quiet && leads()) progress_ = training::Progress::for_standard_error();
+}
+
+TrainReport Training::run() {
+  const api::RankThreadCount count(context_, config_, std::ssize(devices_));
+  read();
+  if (devices_.size() == 1) return report_of(train(process_));
+  api::RankThreads others(config_, devices_, data_, count.threads());
+  return report_of(api::as_rank(&others.first(), [&] { return train(&others.first()); }));
+}
+
+/// Claims the run's folder, and says whether there is something to resume.
+bool Training::find_saved() {
+  bool saved = false;
+  if (leads()) {
+    folder_.emplace(config_.output.directory);
+    saved = training::has_checkpoint(folder_->last());
+    SLUICE_CHECK(!saved || request_.resume,
                  "'{}' holds a checkpoint: resume it or choose another output.directory",
-                 folder.path().native());
-    saved = training::load_run_tokenizers(folder, config);
+                 folder_->path().native());
+  }
+  return process_ == nullptr ? saved : distributed::any(*process_, saved);
+}
+
+void Training::read() {
+  resumes_ = find_saved();
+  std::optional<model_files::Tokenizers> saved;
+  if (resumes_) {
+    saved = training::load_run_tokenizers(config_.output.directory, config_);
   } else {
-    training::require_trainable_start(config);
+    training::require_trainable_start(config_);
   }
-  training::TrainData data = [&] {
-    const Preparing preparing(request.preparing);
-    return read_data(config, saved ? &*saved : nullptr, progress ? &*progress : nullptr,
-                     request.interrupt);
-  }();
-
-  if (progress) {
-    for (const std::string& line : data.notes) progress->message(line);
+  // Rank 0 first: it prepares files, which the others find.
+  if (!leads()) process_->exchange("");
+  {
+    const std::function<void(bool)> untold;
+    const Preparing preparing(leads() ? request_.preparing : untold);
+    data_ = api::read_data(config_, saved ? &*saved : nullptr, progress_ ? &*progress_ : nullptr,
+                           request_.interrupt);
   }
-  std::optional<RankThreads> others;
-  if (devices.size() > 1) others.emplace(config, devices, data, count.threads());
-  distributed::Communicator* ranks = others ? &others->first() : nullptr;
-  return as_first(ranks, [&] {
-    training::Trainer trainer(context, config, std::move(data),
-                              request.resume ? training::Start::kResume : training::Start::kFresh,
-                              std::move(folder), ranks);
-    if (progress) {
-      for (const std::string& line : trainer.start_notes()) progress->message(line);
-      const layers::Parameters& parameters = trainer.model().parameters();
-      progress->message(fmt::format("{} parameters; {} {}{}", parameters.element_count(),
-                                    saved ? "resuming after step" : "starting at step",
-                                    trainer.state().step, on_ranks(devices)));
-    }
-    profile.attach(context, kProfiledSteps, trainer.state().step);
-    training::TrainHooks hooks;
-    hooks.progress = progress ? &*progress : nullptr;
-    hooks.stop = request.stop;
-    add_metrics(request, hooks);
-    const std::int64_t begun_at = trainer.state().step;
-    const training::TrainResult result = trainer.run(hooks);
-    profile.finish();
-    if (progress) {
-      const std::string why = why_it_ended(config, result, saved && result.step == begun_at);
-      if (!why.empty()) progress->message(why);
-    }
+  if (process_ != nullptr && leads()) process_->exchange("");
+  if (!progress_) return;
+  for (const std::string& line : data_.notes) progress_->message(line);
+}
 
-    TrainReport report;
-    report.directory = config.output.directory;
-    report.steps = result.step;
-    report.epochs = trainer.state().position.epoch;
-    report.seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    report.stopped = result.outcome == training::TrainOutcome::kStopped;
-    if (result.best.known) {
-      const auto* metric = task.find_metric(config.loop.keep_best);
-      report.best_metric_name = metric->name;
-      report.best_metric = metric->minimised(result.best.value);
-      report.best_metric_text = metric->show(report.best_metric);
-      report.best_step = result.best.step;
-    }
-    return report;
+training::TrainResult Training::train(distributed::Communicator* rank) {
+  profiling::Session profile(request_.profile, [&](const std::string& text) {
+    progress_ ? progress_->message(text) : profiling::print(text);
   });
+  training::Trainer trainer(context_, config_, data_,
+                            request_.resume ? training::Start::kResume : training::Start::kFresh,
+                            std::move(folder_), rank);
+  const std::int64_t begun_at = trainer.state().step;
+  if (progress_) {
+    for (const std::string& line : trainer.start_notes()) progress_->message(line);
+    progress_->message(fmt::format(
+        "{} parameters; {} {}{}", trainer.model().parameters().element_count(),
+        resumes_ ? "resuming after step" : "starting at step", begun_at, on_ranks(rank, devices_)));
+  }
+  profile.attach(context_, kProfiledSteps, begun_at);
+  training::TrainHooks hooks;
+  hooks.progress = progress_ ? &*progress_ : nullptr;
+  hooks.stop = request_.stop;
+  if (leads()) add_metrics(request_, hooks);
+  const training::TrainResult result = trainer.run(hooks);
+  profile.finish();
+  epochs_ = trainer.state().position.epoch;
+  if (progress_) {
+    const std::string why = why_it_ended(config_, result, resumes_ && result.step == begun_at);
+    if (!why.empty()) progress_->message(why);
+  }
+  return result;
+}
+
+TrainReport Training::report_of(const training::TrainResult& result) const {
+  TrainReport report;
+  report.directory = config_.output.directory;
+  report.steps = result.step;
+  report.epochs = epochs_;
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  report.stopped = result.outcome == training::TrainOutcome::kStopped;
+  if (process_ != nullptr) report.rank = process_->rank();
+  if (result.best.known) {
+    const auto* metric = task_.find_metric(config_.loop.keep_best);
+    report.best_metric_name = metric->name;
+    report.best_metric = metric->minimised(result.best.value);
+    report.best_metric_text = metric->show(report.best_metric);
+    report.best_step = result.best.step;
+  }
+  return report;
+}
+
+}  // namespace
+
+TrainReport api::train(const TrainRequest& request, const training::TrainConfig& config) {
+  distributed::Communicator* process = rank_of_process();
+  return as_rank(process, [&] { return Training(request, config, process).run(); });
 }
 
 }  // namespace sluice

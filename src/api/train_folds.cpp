@@ -4,6 +4,7 @@
 
 #include "api/train_request.h"
 #include "base/check.h"
+#include "distributed/launch.h"
 #include "io/file.h"
 #include "sluice/train.h"
 #include "training/checkpoint.h"
@@ -50,6 +51,10 @@ bool stop_asked(const TrainRequest& request) { return request.stop != nullptr &&
 }  // namespace
 
 FoldsReport train_folds(const TrainRequest& request, std::int64_t folds) {
+  SLUICE_CHECK(distributed::processes_of_mpi() == 1,
+               "a cross-validation runs in one process, but MPI started {}; name ranks by "
+               "machine.devices instead",
+               distributed::processes_of_mpi());
   const training::TrainConfig config = api::config_of(request);
   training::fold_config(config, folds, 1);  // refuses before a folder is made
   const training::RunFolder folder(config.output.directory);

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/check.h"
-
 namespace sluice::distributed {
 
 std::string from_first(Communicator& ranks, std::string_view own) {
@@ -23,10 +21,6 @@ void agree(Communicator& ranks, std::string_view what, std::string_view own) {
                  "options",
                  rank, what);
   }
-}
-
-Share share_of(std::int64_t count, std::int64_t rank, std::int64_t ranks) {
-  return {count * rank / ranks, count * (rank + 1) / ranks};
 }
 
 }  // namespace sluice::distributed

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/check.h"
 #include "runtime/context.h"
 #include "sluice/error.h"
 
@@ -63,6 +64,18 @@ struct Share {
   std::int64_t begin = 0;
   std::int64_t end = 0;
 };
-Share share_of(std::int64_t count, std::int64_t rank, std::int64_t ranks);
+inline Share share_of(std::int64_t count, std::int64_t rank, std::int64_t ranks) {
+  return {count * rank / ranks, count * (rank + 1) / ranks};
+}
+
+/// Refuses a tensor that all_reduce does not take.
+inline void check_reduction(const Tensor& values, Reduction reduction) {
+  const runtime::DType dtype = values.dtype();
+  SLUICE_CHECK(values.is_contiguous(), "ranks reduce contiguous tensors");
+  SLUICE_CHECK(reduction == Reduction::kSum
+                   ? dtype == runtime::DType::kFloat32 || dtype == runtime::DType::kFloat64
+                   : dtype == runtime::DType::kUInt8,
+               "ranks don't reduce {} this way", base::name_of(dtype));
+}
 
 }  // namespace sluice::distributed

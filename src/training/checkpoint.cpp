@@ -32,8 +32,8 @@ TrainConfig run_config(const LoadedModel& loaded) {
   return parse_train_config(loaded.run, loaded.origin);
 }
 
-Tokenizers load_run_tokenizers(const RunFolder& folder, const TrainConfig& config) {
-  const io::Container container = io::read_model(folder.last());
+Tokenizers load_run_tokenizers(const fs::path& folder, const TrainConfig& config) {
+  const io::Container container = io::read_model(folder / io::kLastFolderName);
   const std::string_view kind = model_files::kind_of_container(container).name;
   SLUICE_CHECK(kind == config.model.kind,
                "'{}' holds a model of kind {}, but model.kind is '{}': choose another "
@@ -41,12 +41,12 @@ Tokenizers load_run_tokenizers(const RunFolder& folder, const TrainConfig& confi
                container.origin, kind, config.model.kind);
   TrainConfig resumed = config;
   const std::string run = model_files::parse_model_text(container.text, container.origin).run;
-  go_on_from(parse_train_config(run, container.origin), folder.path().native(), resumed);
+  go_on_from(parse_train_config(run, container.origin), folder.native(), resumed);
   Tokenizers tokenizers = model_files::tokenizers_of(container);
   if (tokenizers.labels) {
     // Files that have others now hold other examples, which will show later, if not by this.
     tokenizers.labels = std::make_shared<data::Labels>(tokenizers.labels->held_by(
-        fmt::format("that the run in '{}' was started with", folder.path().native()),
+        fmt::format("that the run in '{}' was started with", folder.native()),
         "name files with the same examples, or choose another output.directory"));
   }
   return tokenizers;

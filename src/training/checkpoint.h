@@ -21,10 +21,10 @@ using runtime::Context;
 /// The configuration of the run that trained a model. Throws as parse_train_config.
 TrainConfig run_config(const LoadedModel& loaded);
 
-/// The tokenizers of a run that is to be resumed with this configuration. Throws
+/// The tokenizers of the run in `folder` that is to be resumed with this configuration. Throws
 /// ErrorCode::kInvalidArgument if it is one of another kind of model, and as go_on_from(): before
 /// data are prepared, which may take long.
-Tokenizers load_run_tokenizers(const RunFolder& folder, const TrainConfig& config);
+Tokenizers load_run_tokenizers(const std::filesystem::path& folder, const TrainConfig& config);
 
 /// A model of new weights for these examples, of the kind that the configuration asks for.
 std::unique_ptr<models::Model> make_model(const Context& context, const TrainConfig& config,

@@ -110,9 +110,12 @@ Outcome run(const std::filesystem::path& folder, const std::vector<std::string>&
   return Running(folder, arguments, setting).wait();
 }
 
+std::vector<std::string> in_shell(const std::string& command) {
+  return {"-c", "PATH=\"$(dirname '" SLUICE_PROGRAM "'):$PATH\"\n" + command};
+}
+
 Outcome run_in_shell(const std::filesystem::path& folder, const std::string& command) {
-  const std::string sluice = "sluice() { '" SLUICE_PROGRAM "' \"$@\"; }\n";
-  return run(folder, {"-c", sluice + command}, {.program = "/bin/sh"});
+  return run(folder, in_shell(command), {.program = "/bin/sh"});
 }
 
 }  // namespace sluice::end_to_end

@@ -37,6 +37,7 @@ class Running {
   Running& operator=(const Running&) = delete;
   ~Running();
 
+  pid_t process() const { return process_; }
   void send(int signal) const;
   Outcome wait();
 
@@ -50,6 +51,8 @@ class Running {
 Outcome run(const std::filesystem::path& folder, const std::vector<std::string>& arguments,
             const Setting& setting = {});
 
+/// Arguments of a shell that runs a line as people type it, in which `sluice` is the built program.
+std::vector<std::string> in_shell(const std::string& command);
 /// Runs a line as people type it, in which `sluice` is the built program.
 Outcome run_in_shell(const std::filesystem::path& folder, const std::string& command);
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "distributed/reduce.h"
 
 namespace sluice::distributed::threads {
 namespace {
@@ -66,34 +67,19 @@ struct Group {
   Meeting<std::string> host;
 };
 
-template <typename T, typename Reduce>
-void reduce(const std::vector<void*>& ranks, Share share, const Reduce& reduction) {
-  for (std::int64_t i = share.begin; i < share.end; ++i) {
-    T value = static_cast<const T*>(ranks[0])[i];
-    for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
-      value = reduction(value, static_cast<const T*>(ranks[rank])[i]);
-    }
-    for (void* rank : ranks) static_cast<T*>(rank)[i] = value;
-  }
-}
-
-template <typename T>
-T sum(T a, T b) {
-  return a + b;
-}
-
+/// Reduces a share of the elements of all ranks, in the memory of all of them.
 void reduce(const std::vector<void*>& ranks, DType dtype, Share share) {
-  if (dtype == DType::kFloat32) return reduce<float>(ranks, share, sum<float>);
-  if (dtype == DType::kFloat64) return reduce<double>(ranks, share, sum<double>);
-  reduce<std::uint8_t>(ranks, share, [](std::uint8_t a, std::uint8_t b) { return std::max(a, b); });
-}
-
-void check_reduction(const Tensor& values, Reduction reduction) {
-  const DType dtype = values.dtype();
-  SLUICE_CHECK(values.is_contiguous(), "ranks reduce contiguous tensors");
-  SLUICE_CHECK(reduction == Reduction::kSum ? dtype == DType::kFloat32 || dtype == DType::kFloat64
-                                            : dtype == DType::kUInt8,
-               "ranks don't reduce {} this way", base::name_of(dtype));
+  const std::size_t size = base::size_of(dtype);
+  const auto place = [&](void* rank) {
+    return static_cast<std::byte*>(rank) + static_cast<std::size_t>(share.begin) * size;
+  };
+  const std::int64_t count = share.end - share.begin;
+  for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+    reduce_into(place(ranks[0]), place(ranks[rank]), dtype, count);
+  }
+  for (std::size_t rank = 1; rank < ranks.size() && count > 0; ++rank) {
+    std::memcpy(place(ranks[rank]), place(ranks[0]), static_cast<std::size_t>(count) * size);
+  }
 }
 
 class ThreadRank final : public Communicator {

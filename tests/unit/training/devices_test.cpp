@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "unit/support/on_device.h"
+#include "unit/support/temporary_folder.h"
 
 namespace sluice::training {
 namespace {

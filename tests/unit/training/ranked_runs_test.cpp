@@ -95,7 +95,10 @@ class RankedRunsTest : public ::testing::TestWithParam<const char*> {
     config_.data.validation_table = folder_.write("dev.csv", table(9));
   }
   void use_frames() {
+    config_.model = {};
     config_.model.kind = "features";
+    config_.model.hidden = 12;
+    config_.tokenizer = {};
     const auto write = [&](const std::string& name, std::int64_t width) {
       std::uniform_real_distribution<float> draw(-1, 1);
       std::vector<float> values(static_cast<std::size_t>(30 * 6 * width));

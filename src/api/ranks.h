@@ -7,6 +7,7 @@
 
 #include "distributed/communicator.h"
 #include "runtime/context.h"
+#include "sluice/warnings.h"
 #include "training/train_config.h"
 #include "training/train_data.h"
 
@@ -48,21 +49,31 @@ class RankThreads {
   std::vector<std::jthread> threads_;
 };
 
-/// What `work` returns, which is rank 0's. If it throws, the other ranks end, too. `first` is null
-/// where there are none.
+/// This process's rank among those that mpirun or srun started; null if it is the only one. Starts
+/// MPI when it is called for the first time; MPI ends with the process.
+distributed::Communicator* rank_of_process();
+
+/// Refuses devices that a process of MPI can't train on.
+void require_ranks_of_mpi(const std::vector<std::string>& devices, const runtime::Device& device);
+
+/// Drops warnings: rank 0 says what there is to say.
+const WarningHandler& unheard();
+
+/// What `work` returns, which is a rank's. If it throws, the other ranks end, too. `rank` is null
+/// where there is no other.
 template <typename Work>
-auto as_first(distributed::Communicator* first, const Work& work) {
-  if (first == nullptr) return work();
+auto as_rank(distributed::Communicator* rank, const Work& work) {
+  if (rank == nullptr) return work();
   try {
     return work();
   } catch (const Error& error) {
-    first->abort(error);
+    rank->abort(error);
     throw;
   } catch (const std::exception& error) {
-    first->abort(Error(ErrorCode::kInternal, error.what()));
+    rank->abort(Error(ErrorCode::kInternal, error.what()));
     throw;
   } catch (...) {
-    first->abort(Error(ErrorCode::kInternal, "rank 0 was ended by its caller"));
+    rank->abort(Error(ErrorCode::kInternal, "it was ended by its caller"));
     throw;
   }
 }

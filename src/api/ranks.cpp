@@ -1,4 +1,4 @@
-#include "api/rank_threads.h"
+#include "api/ranks.h"
 
 #include <fmt/format.h>
 #include <omp.h>
@@ -9,6 +9,9 @@
 #include <utility>
 
 #include "api/train_request.h"
+#include "base/check.h"
+#include "distributed/launch.h"
+#include "distributed/mpi_part.h"
 #include "distributed/threads/thread_ranks.h"
 #include "runtime/threads.h"
 #include "training/trainer.h"
@@ -18,11 +21,9 @@ namespace {
 
 void train_rank(const training::TrainConfig& config, training::TrainData data, std::int64_t threads,
                 distributed::Communicator& rank) {
-  // Rank 0 says what there is to say.
-  static const WarningHandler unheard = [](std::string_view) {};
   const std::unique_ptr<runtime::Device> device = runtime::open_device(config.device);
   runtime::Context context = context_of(*device, config);
-  context.set_warnings(&unheard);
+  context.set_warnings(&unheard());
   runtime::Tuning tuning;
   if (config.autotune) context.set_tuning(&tuning);
   runtime::use_threads(context, threads);
@@ -82,5 +83,26 @@ RankThreads::RankThreads(const training::TrainConfig& config,
 }
 
 RankThreads::~RankThreads() = default;
+
+distributed::Communicator* rank_of_process() {
+  if (distributed::processes_of_mpi() == 1) return nullptr;
+  static const std::unique_ptr<distributed::Communicator> rank = distributed::start_mpi();
+  return rank->size() > 1 ? rank.get() : nullptr;
+}
+
+void require_ranks_of_mpi(const std::vector<std::string>& devices, const runtime::Device& device) {
+  SLUICE_CHECK(devices.size() == 1,
+               "machine.devices names {} devices, but MPI started several processes, each of which "
+               "is a rank: name one device, or start one process",
+               devices.size());
+  if (device.type() == runtime::DeviceType::kCpu) return;
+  base::fail(ErrorCode::kUnsupported, "ranks of MPI train on CPUs so far, not on {}",
+             device.name());
+}
+
+const WarningHandler& unheard() {
+  static const WarningHandler handler = [](std::string_view) {};
+  return handler;
+}
 
 }  // namespace sluice::api

@@ -1,0 +1,179 @@
+#include <mpi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include "base/check.h"
+#include "distributed/mpi_part.h"
+#include "distributed/reduce.h"
+#include "runtime/build_id.h"
+
+namespace sluice::distributed {
+namespace {
+
+// MPI counts in int, and what is summed takes as much memory again.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 22;
+constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+
+void check(int status, const char* what) {
+  if (status == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(status, text, &length);
+  base::fail(ErrorCode::kDevice, "MPI could not {}: {}", what, text);
+}
+
+/// The shares of all ranks, in bytes.
+struct Shares {
+  std::vector<int> counts, offsets;
+
+  Shares(std::int64_t elements, std::size_t size, std::int64_t ranks) {
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      const Share share = share_of(elements, rank, ranks);
+      counts.push_back(static_cast<int>(static_cast<std::size_t>(share.end - share.begin) * size));
+      offsets.push_back(static_cast<int>(static_cast<std::size_t>(share.begin) * size));
+    }
+  }
+};
+
+/// Each rank gets its share of the elements of all ranks, adds them up in the order of ranks, and
+/// gives the sums to all.
+void reduce(MPI_Comm ranks, std::int64_t rank, std::int64_t count, std::byte* values,
+            std::int64_t elements, base::DType dtype) {
+  const std::size_t size = base::size_of(dtype);
+  const Shares shares(elements, size, count);
+  const int own = shares.counts[static_cast<std::size_t>(rank)];
+  const std::vector<int> own_counts(static_cast<std::size_t>(count), own);
+  std::vector<int> places;
+  for (std::int64_t other = 0; other < count; ++other) {
+    places.push_back(own * static_cast<int>(other));
+  }
+  std::vector<std::byte> all(static_cast<std::size_t>(own) * static_cast<std::size_t>(count));
+  check(MPI_Alltoallv(values, shares.counts.data(), shares.offsets.data(), MPI_BYTE, all.data(),
+                      own_counts.data(), places.data(), MPI_BYTE, ranks),
+        "exchange the shares of a sum");
+  for (std::int64_t other = 1; other < count; ++other) {
+    reduce_into(all.data(), all.data() + places[static_cast<std::size_t>(other)], dtype,
+                own / static_cast<std::int64_t>(size));
+  }
+  check(MPI_Allgatherv(all.data(), own, MPI_BYTE, values, shares.counts.data(),
+                       shares.offsets.data(), MPI_BYTE, ranks),
+        "give the sums to all ranks");
+}
+
+class MpiRank final : public Communicator {
+ public:
+  MpiRank() {
+    int provided = 0;
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "start");
+    // Work of a device meets apart from what hosts say, in whatever thread it runs.
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &device_), "make a communicator");
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &host_), "make a communicator");
+    for (const MPI_Comm one : {device_, host_}) {
+      check(MPI_Comm_set_errhandler(one, MPI_ERRORS_RETURN), "have errors returned");
+    }
+    int rank = 0, size = 1;
+    check(MPI_Comm_rank(host_, &rank), "tell the rank");
+    check(MPI_Comm_size(host_, &size), "tell the number of ranks");
+    rank_ = rank;
+    size_ = size;
+    if (provided < MPI_THREAD_MULTIPLE) {
+      base::fail(ErrorCode::kUnsupported,
+                 "this MPI was built without threads (MPI_THREAD_MULTIPLE); take one with them");
+    }
+  }
+  ~MpiRank() override { MPI_Finalize(); }
+  MpiRank(const MpiRank&) = delete;
+  MpiRank& operator=(const MpiRank&) = delete;
+
+  std::int64_t rank() const override { return rank_; }
+  std::int64_t size() const override { return size_; }
+
+  void all_reduce(const Context& context, const Tensor& values, Reduction reduction) override {
+    check_reduction(values, reduction);
+    launch(context, [=, this] {
+      const std::size_t size = base::size_of(values.dtype());
+      for (std::int64_t begin = 0; begin < values.element_count(); begin += kMostElements) {
+        reduce(device_, rank_, size_,
+               static_cast<std::byte*>(values.data()) + static_cast<std::size_t>(begin) * size,
+               std::min(kMostElements, values.element_count() - begin), values.dtype());
+      }
+    });
+  }
+
+  void broadcast(const Context& context, const Tensor& values, std::int64_t root) override {
+    SLUICE_CHECK(values.is_contiguous() && root >= 0 && root < size_,
+                 "a broadcast is of a contiguous tensor, from a rank");
+    launch(context, [=, this] {
+      for (std::size_t begin = 0; begin < values.byte_size(); begin += kMostBytes) {
+        check(MPI_Bcast(static_cast<std::byte*>(values.data()) + begin,
+                        static_cast<int>(std::min(kMostBytes, values.byte_size() - begin)),
+                        MPI_BYTE, static_cast<int>(root), device_),
+              "give what a rank has to all");
+      }
+    });
+  }
+
+  std::vector<std::string> exchange(std::string_view own) override {
+    std::vector<int> counts(static_cast<std::size_t>(size_));
+    const int count = static_cast<int>(std::min(own.size(), kMostBytes));
+    check(MPI_Allgather(&count, 1, MPI_INT, counts.data(), 1, MPI_INT, host_), "exchange sizes");
+    std::vector<int> offsets;
+    std::int64_t total = 0;
+    for (const int one : counts) {
+      offsets.push_back(static_cast<int>(total));
+      total += one;
+    }
+    if (total > std::numeric_limits<int>::max() || own.size() > kMostBytes) {
+      base::fail(ErrorCode::kUnsupported, "ranks can't exchange {} bytes over MPI at once", total);
+    }
+    std::string all(static_cast<std::size_t>(total), ' ');
+    check(MPI_Allgatherv(own.data(), count, MPI_BYTE, all.data(), counts.data(), offsets.data(),
+                         MPI_BYTE, host_),
+          "exchange words");
+    std::vector<std::string> said;
+    for (std::size_t rank = 0; rank < counts.size(); ++rank) {
+      said.push_back(all.substr(static_cast<std::size_t>(offsets[rank]),
+                                static_cast<std::size_t>(counts[rank])));
+    }
+    return said;
+  }
+
+  void abort(const Error& error) noexcept override {
+    // Where all fail alike, rank 0 says so and ends the others meanwhile. mpirun takes a second to
+    // kill who does not heed SIGTERM.
+    if (rank_ != 0) std::this_thread::sleep_for(std::chrono::seconds(3));
+    std::fprintf(stderr, "sluice: error: rank %lld: %s\n", static_cast<long long>(rank_),
+                 error.what());
+    std::fflush(stderr);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+    std::_Exit(1);
+  }
+
+ private:
+  template <typename Work>
+  void launch(const Context& context, Work work) {
+    SLUICE_CHECK(context.device().runs_host_kernels(), "ranks of MPI run on CPUs, not on {}",
+                 context.device().name());
+    context.stream().launch(std::move(work));
+  }
+
+  MPI_Comm device_ = MPI_COMM_NULL, host_ = MPI_COMM_NULL;
+  std::int64_t rank_ = 0, size_ = 1;
+};
+
+std::unique_ptr<Communicator> start() { return std::make_unique<MpiRank>(); }
+
+}  // namespace
+}  // namespace sluice::distributed
+
+extern "C" [[gnu::visibility("default")]] const sluice::runtime::Part* sluice_mpi_part() {
+  static const sluice::distributed::MpiPart part{{sluice::runtime::build_id()},
+                                                 sluice::distributed::start};
+  return &part;
+}

@@ -1,0 +1,156 @@
+// Training on several ranks, as people start it: by --devices, and by mpirun.
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <thread>
+
+#include "end_to_end/workplace.h"
+
+namespace sluice::end_to_end {
+namespace {
+
+const std::vector<std::string> kRun{"training.max_epochs=4", "training.validate_every=7",
+                                    "training.checkpoint_every=2"};
+
+bool has_mpi() { return std::system("command -v mpirun >/dev/null") == 0; }
+
+/// `sluice train` with these settings as so many processes of mpirun, which share the cores.
+std::string command(std::int64_t processes, const std::vector<std::string>& settings) {
+  std::string line = "OMP_NUM_THREADS=1 mpirun --allow-run-as-root --oversubscribe -n " +
+                     std::to_string(processes) + " sluice";
+  for (const std::string& argument : train_arguments(settings)) line += " '" + argument + "'";
+  return line;
+}
+
+/// The numbers of a safetensors file, without the text that says what they are.
+std::string numbers_of(const std::string& file) {
+  std::uint64_t header = 0;
+  std::memcpy(&header, file.data(), sizeof header);
+  return file.substr(sizeof header + header);
+}
+
+void expect_same_models(const Workplace& place, const Workplace& other) {
+  for (const char* name : {"run/last/model.safetensors", "run/best/model.safetensors",
+                           "run/last/training_state.safetensors"}) {
+    EXPECT_TRUE(numbers_of(place.read(name)) == numbers_of(other.read(name))) << name << " differs";
+  }
+}
+
+std::vector<std::string> with(std::vector<std::string> settings, const std::string& one) {
+  settings.push_back(one);
+  return settings;
+}
+
+/// Ids of the programs called `sluice` that a process started, whoever stands between.
+std::vector<pid_t> ranks_below(pid_t process) {
+  std::vector<pid_t> found;
+  std::ifstream children("/proc/" + std::to_string(process) + "/task/" + std::to_string(process) +
+                         "/children");
+  for (pid_t child = 0; children >> child;) {
+    std::ifstream name("/proc/" + std::to_string(child) + "/comm");
+    std::string comm;
+    std::getline(name, comm);
+    if (comm == "sluice") found.push_back(child);
+    for (const pid_t below : ranks_below(child)) found.push_back(below);
+  }
+  return found;
+}
+
+TEST(Ranks, OfOneProcessTrainLikeThoseOfMpi) {
+  if (!has_mpi()) GTEST_SKIP() << "mpirun is not installed";
+  const Workplace threads, processes;
+  std::vector<std::string> arguments = train_arguments(with(kRun, "machine.threads=1"));
+  arguments.insert(arguments.end(), {"--devices", "cpu,cpu,cpu"});
+  Outcome outcome = run(threads.path(), arguments);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  outcome = run_in_shell(processes.path(), command(3, kRun));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1) << outcome.out;
+  expect_same_models(threads, processes);
+}
+
+TEST(Ranks, GoOnInAnotherNumber) {
+  if (!has_mpi()) GTEST_SKIP() << "mpirun is not installed";
+  const Workplace place;
+  std::int64_t steps = 0;
+  for (const std::int64_t ranks : {4, 2, 1}) {
+    steps += 5;
+    const Outcome outcome = run_in_shell(
+        place.path(), command(ranks, with(kRun, "training.max_steps=" + std::to_string(steps))));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_NE(outcome.out.find("finished after step " + std::to_string(steps)), std::string::npos)
+        << outcome.out;
+  }
+}
+
+/// Whichever rank is killed, and when: all end, the last checkpoint is whole, and the same command
+/// ends with the bits of a run that nobody killed.
+TEST(Ranks, OneThatIsKilledEndsAll) {
+  if (!has_mpi()) GTEST_SKIP() << "mpirun is not installed";
+  constexpr std::int64_t kRanks = 3;
+  const Workplace uninterrupted, place;
+  const auto start = std::chrono::steady_clock::now();
+  Outcome outcome = run_in_shell(uninterrupted.path(), command(kRanks, kRun));
+  const auto whole = std::chrono::steady_clock::now() - start;
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const unsigned seed = std::random_device()();
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  for (std::size_t kills = 0; kills < 3;) {
+    Running running(place.path(), in_shell(command(kRanks, kRun)), {.program = "/bin/sh"});
+    std::this_thread::sleep_for(whole * (random() % 1000) / 1000);
+    const std::vector<pid_t> ranks = ranks_below(running.process());
+    // It may not have begun yet, or have ended.
+    if (std::ssize(ranks) != kRanks) {
+      running.wait();
+      std::filesystem::remove_all(place / "run");
+      continue;
+    }
+    ::kill(ranks[kills % ranks.size()], SIGKILL);
+    const auto killed = std::chrono::steady_clock::now();
+    outcome = running.wait();
+    EXPECT_LT(std::chrono::steady_clock::now() - killed, std::chrono::seconds(30));
+    if (outcome.code != 0) ++kills;
+  }
+  outcome = run_in_shell(place.path(), command(kRanks, kRun));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  expect_same_models(place, uninterrupted);
+}
+
+/// One sentence, whoever finds the mistake.
+TEST(Ranks, SayWhatIsWrongOnce) {
+  if (!has_mpi()) GTEST_SKIP() << "mpirun is not installed";
+  const Workplace place;
+  const auto sentences = [&](const std::string& line) {
+    const Outcome outcome = run_in_shell(place.path(), line);
+    EXPECT_NE(outcome.code, 0);
+    std::istringstream lines(outcome.err);
+    std::vector<std::string> said;
+    for (std::string one; std::getline(lines, one);) {
+      if (one.starts_with("sluice: error: ")) said.push_back(one);
+    }
+    return said;
+  };
+  const auto expect = [&](const std::string& line, const std::string& part) {
+    const std::vector<std::string> said = sentences(line);
+    ASSERT_EQ(said.size(), 1u) << line;
+    EXPECT_NE(said[0].find(part), std::string::npos) << said[0];
+  };
+  expect(command(2, with(kRun, "machine.devices=cpu,cpu")), "each of which is a rank");
+  expect(command(2, with(kRun, "data.tsv=nowhere.tsv")), "nowhere.tsv");
+  // Ranks that were started with different settings.
+  place.write("rank.sh", "exec sluice \"$@\" --set training.seed=$OMPI_COMM_WORLD_RANK\n");
+  std::string differing = command(2, kRun);
+  differing.replace(differing.find(" sluice "), 8, " sh rank.sh ");
+  expect(differing, "rank 1 has another configuration than rank 0");
+}
+
+}  // namespace
+}  // namespace sluice::end_to_end
