@@ -1,8 +1,8 @@
 # Run at each build (cmake -P): writes OUTPUT from TEMPLATE with @BUILD_ID@, which changes with VERSION, with FLAGS and
 # with every header below SOURCE that libsluice.so and its parts share. The file is touched only when the id changes.
 file(GLOB_RECURSE headers RELATIVE ${SOURCE} ${SOURCE}/include/*.h ${SOURCE}/src/base/*.h ${SOURCE}/src/runtime/*.h
-     ${SOURCE}/src/kernels/*.h)
-list(FILTER headers EXCLUDE REGEX "/(cpu|cuda|onednn)/")
+     ${SOURCE}/src/kernels/*.h ${SOURCE}/src/distributed/*.h)
+list(FILTER headers EXCLUDE REGEX "/(cpu|cuda|onednn|threads)/")
 list(SORT headers)
 set(content "${FLAGS}")
 foreach(header IN LISTS headers)

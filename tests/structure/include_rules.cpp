@@ -75,6 +75,7 @@ struct Place {
   bool cuda_leaf = false;
   bool onednn_leaf = false;
   bool sees_onednn = false;  ///< the library's headers
+  bool mpi_leaf = false;
 };
 
 Place place_of(const std::string& path) {
@@ -93,6 +94,7 @@ Place place_of(const std::string& path) {
   }
   place.cuda_leaf = parts[0] == "src" && (has_folder(parts, "cuda") || has_folder(parts, "nccl"));
   place.onednn_leaf = parts[0] == "src" && has_folder(parts, "onednn");
+  place.mpi_leaf = path.starts_with("src/distributed/mpi/");
   place.sees_onednn = place.onednn_leaf || path.starts_with("bench/gemm/");
   return place;
 }
@@ -176,6 +178,7 @@ std::string refuse_foreign(const SourceFile& file, const Include& include) {
   if (is_onednn_header(include.name) && !from.sees_onednn) {
     return "oneDNN's headers stay in folders named onednn and in bench/gemm";
   }
+  if (include.name == "mpi.h" && !from.mpi_leaf) return "MPI's header stays in distributed/mpi";
   if (!include.angled) return "no such file in the tree (libraries are included with <>)";
   if (is_c_header(file.path)) {
     return is_header_for_c(include) ? "" : "a C header takes <stddef.h> and <stdint.h> only";

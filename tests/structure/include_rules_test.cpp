@@ -154,6 +154,13 @@ TEST_F(PlantedTree, OnednnStaysInItsLeaves) {
       "bench/gemm\n");
 }
 
+TEST_F(PlantedTree, MpiStaysInItsLeaf) {
+  plant("src/distributed/mpi/ranks.cpp", "#include <mpi.h>\n");
+  EXPECT_EQ(check(), "");
+  plant("src/training/trainer.cpp", "#include <mpi.h>\n");
+  EXPECT_EQ(check(), "src/training/trainer.cpp:1: mpi.h: MPI's header stays in distributed/mpi\n");
+}
+
 TEST_F(PlantedTree, AppsSeeThePublicApiOnly) {
   plant("apps/sluice/train.cpp", "#include \"runtime/device.h\"\n");
   EXPECT_EQ(check(), "apps/sluice/train.cpp:1: runtime/device.h: apps must not see runtime\n");
