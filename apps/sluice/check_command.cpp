@@ -104,7 +104,6 @@ void add_check(CLI::App& program) {
       ->add_option("--tolerance", options->tolerance,
                    "The allowed difference of two numbers, as a share of their own size and their "
                    "layer's; 0: as much as the precisions of both sides explain")
-      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("-o,--output", options->output,
                       "File for the report (default: standard output)");

@@ -23,7 +23,7 @@ class Finished(NamedTuple):
     tokens: numpy.ndarray  #: int32: their ids, without the end mark
     score: float  #: log p, the start's score and the end mark counted
     normalised_score: float  #: under the length penalty
-    row: int  #: of the start, that it goes on from
+    row: int  #: of those given, that it goes on from
 
 
 class Beam:
@@ -50,7 +50,8 @@ class Beam:
 
     @property
     def parents(self) -> numpy.ndarray:
-        """int32 [steps, inputs, beam]: the row of the step before that each goes on from, input * beam + its place."""
+        """int32 [steps, inputs, beam]: the row of the step before that each goes on from, input * beam + its place.
+        At step 0 of a search without n, the row of input i is written i * beam."""
         return self._call("parents")
 
     @property

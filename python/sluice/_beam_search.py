@@ -44,6 +44,10 @@ def search(model: Any, states: Any, scores: Any, tokens: Any, steps: int, k: int
     vocabulary = len(model.vocabulary)
     if not 1 <= k <= min(4096, vocabulary):
         raise ValueError(f"k is {k}; it must be in 1..{min(4096, vocabulary)}, for the vocabulary has {vocabulary} tokens")
+    if n is not None and n < 1:
+        raise ValueError(f"n is {n}; it must be at least 1")
+    if not 0 <= nbest <= k:
+        raise ValueError(f"nbest is {nbest}; it must be in 1..{k}, which k is, or 0 for k")
     layers, width, hidden = model._native.state_shape
     if isinstance(states, States) and tokens is None:
         tokens = states.tokens
@@ -54,11 +58,14 @@ def search(model: Any, states: Any, scores: Any, tokens: Any, steps: int, k: int
              "scores": None if sums is None else sums.size, "tokens": None if ids is None else ids.size}
     rows = {name: count for name, count in given.items() if count is not None}
     if len(set(rows.values())) > 1:
-        raise ValueError("; ".join(f"{name} has {count} rows" for name, count in rows.items()) + ": give as many of each")
+        raise ValueError("; ".join(f"{name} has {count} row{'s' * (count != 1)}" for name, count in rows.items()) +
+                         ": give as many of each")
     count = next(iter(rows.values()), 1 if n is None else n)
     inputs = count if n is None else n
     if count not in (inputs, inputs * k):
-        raise ValueError(f"{count} rows are given for n={inputs} and k={k}; there must be {inputs} or {inputs * k}")
+        wanted = inputs if k == 1 else f"{inputs} or {inputs * k}"
+        raise ValueError(f"{count} row{'s are' if count != 1 else ' is'} given for n={inputs} and k={k}; there must be "
+                         f"{wanted}")
     numbers = [None if value is None else _Numbers(value, name, (layers, count, size), model.device)
                for value, name, size in ((h, "h", width), (c, "c", hidden))]
     if len({one.on_device for one in numbers if one is not None}) > 1:

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple, Optional, Union
 
 from . import _models
 from ._answers import checked_text, checked_texts, items_of
+from ._native import Error
 from ._options import check_names, check_numbers
 
 _SIDE = ("device", "precision", "implementation")
+_STORED = {"float32": ("F32", "<f4"), "float64": ("F64", "<f8"), "float16": ("F16", "<f2")}
 
 
 class LayerPlace(NamedTuple):
@@ -83,7 +85,8 @@ def check(model: Any, inputs: Any, *, against: Any = None, record: Union[str, os
     device, precision: of this side; None: those of an opened model, else "cpu" and "auto". implementation: of this side.
     trust_segmenter, source_segmenter, target_segmenter: as load.
 
-    Returns None without `against`. Raises what load raises, and sluice.Error for a file that doesn't fit the model.
+    Returns None without `against`. Raises what load raises, sluice.Error for a file that doesn't fit the model, and
+    ValueError for such arrays.
     """
     if against is None and record is None:
         raise ValueError("nothing to do: give against, or record")
@@ -95,6 +98,8 @@ def check(model: Any, inputs: Any, *, against: Any = None, record: Union[str, os
     check_numbers(tolerance=tolerance)
     kind = _models.kind_of_model(path)
     given = _inputs_of(kind, inputs, targets, features, resets)
+    if not isinstance(against, (type(None), str, os.PathLike, Mapping)):
+        raise TypeError(f"against is of type {type(against).__name__}; it must be a str, a path or a dict of arrays")
     place = _models.Place(device, precision, -1)
     segmenters = _models.SegmenterChoice(bool(trust_segmenter), source_segmenter, target_segmenter)
     side = None if against is None or isinstance(against, Mapping) else _side_of(os.fspath(against))
@@ -107,10 +112,7 @@ def check(model: Any, inputs: Any, *, against: Any = None, record: Union[str, os
         other = _models.Place(side.get("device", device), side.get("precision", precision), -1)
         found = checker.compare(other, side.get("implementation", implementation), given, tolerance)
     elif isinstance(against, Mapping):
-        with tempfile.TemporaryDirectory() as folder:
-            file = os.path.join(folder, "reference.safetensors")
-            _write_arrays(file, against)
-            found = checker.compare_file(file, given, tolerance)
+        return _compare_arrays(checker, against, given, tolerance)
     else:
         found = checker.compare_file(os.fspath(against), given, tolerance)
     return _report_of(*found)
@@ -122,12 +124,28 @@ def _side_of(words: str) -> Optional[dict[str, str]]:
         return None
     side = {}
     for word in words.split(","):
-        name, _, value = word.partition("=")
+        name, _, value = (part.strip() for part in word.partition("="))
         if name not in _SIDE or not value:
             raise ValueError(f"against is {words!r}; it must be a file, or device=, precision= or implementation= with a "
                              "value, several with commas between them")
+        if name in side:
+            raise ValueError(f"against is {words!r}, where {name}= stands twice; leave one out")
         side[name] = value
     return side
+
+
+def _compare_arrays(checker: Any, arrays: Mapping[str, Any], inputs: Any, tolerance: float) -> CheckReport:
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "reference.safetensors")
+        _write_arrays(file, arrays)
+        try:
+            report, text = checker.compare_file(file, inputs, tolerance)
+        except Error as error:
+            if f"'{file}'" not in str(error):
+                raise
+            raise ValueError(str(error).replace(f"'{file}'", "against")) from None
+    name = "the arrays given"
+    return _report_of(report, text.replace(file, name, 1))._replace(reference=name)
 
 
 def _inputs_of(kind: str, inputs: Any, targets: Any, features: Any, resets: Any) -> Any:
@@ -150,7 +168,7 @@ def _inputs_of(kind: str, inputs: Any, targets: Any, features: Any, resets: Any)
         from . import _frames
 
         single = not isinstance(inputs, (list, tuple)) and _frames.dimensions(inputs) == 2
-        many = [inputs] if single else list(inputs)
+        many = list(inputs) if hasattr(inputs, "__iter__") and not single else [inputs]
         arrays = [_frames.as_frames(one, f"inputs[{i}]", None) for i, one in enumerate(many)]
         marks = _frames.as_many_resets([resets] if single else resets, arrays)
     else:
@@ -158,32 +176,46 @@ def _inputs_of(kind: str, inputs: Any, targets: Any, features: Any, resets: Any)
         if features is not None:
             from ._frames import as_frames
 
-            vectors = as_frames(features, "features", None)
+            vectors = as_frames(features, "features", None, rows="texts")
     wanted = [] if targets is None else checked_texts(targets, "targets")[0]
     return _models.CheckInputs(texts, wanted, sentences, arrays, marks, vectors)
 
 
 def _write_arrays(file: str, arrays: Mapping[str, Any]) -> None:
-    """A safetensors file of float32."""
-    import numpy as np
-
-    from ._arrays import as_array
-
+    """A safetensors file, whose dtypes are those of the arrays: the tolerance allows for their rounding."""
     header: dict[str, Any] = {}
     parts = []
     end = 0
     for name, values in arrays.items():
         check_names(name=name)
-        array = as_array(values, f"against[{name!r}]")
-        if array.dtype.kind not in "fiu":
-            raise TypeError(f"against[{name!r}] is {array.dtype}; it must be of numbers")
-        parts.append(np.ascontiguousarray(array, "<f4").tobytes())
-        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [end, end + len(parts[-1])]}
-        end += len(parts[-1])
+        dtype, shape, content = _stored(name, values)
+        parts.append(content)
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [end, end + len(content)]}
+        end += len(content)
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     with open(file, "wb") as stream:
         stream.write(len(text).to_bytes(8, "little") + text + b"".join(parts))
+
+
+def _stored(name: str, values: Any) -> tuple[str, tuple[int, ...], bytes]:
+    """dtype, shape and bytes in a safetensors file."""
+    import numpy as np
+
+    from ._arrays import as_array
+
+    argument = f"against[{name!r}]"
+    if "bfloat16" in str(getattr(values, "dtype", "")):
+        # NumPy has no such dtype. Its numbers are the upper halves of float32's.
+        wide = as_array(values.float() if hasattr(values, "float") else np.asarray(values).astype(np.float32), argument)
+        return "BF16", wide.shape, (np.ascontiguousarray(wide).view("<u4") >> 16).astype("<u2").tobytes()
+    array = as_array(values, argument)
+    if name.startswith("input.") and array.dtype.kind in "iu":
+        return "I64", array.shape, array.astype("<i8").tobytes()
+    if array.dtype.name not in _STORED:
+        raise TypeError(f"{argument} is {array.dtype}; it must be float32, float64, float16 or bfloat16")
+    dtype, layout = _STORED[array.dtype.name]
+    return dtype, array.shape, array.astype(layout).tobytes()
 
 
 def _place_of(place: Optional[dict[str, Any]]) -> Optional[LayerPlace]:

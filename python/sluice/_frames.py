@@ -13,13 +13,14 @@ def dimensions(values: Any) -> int:
     return getattr(values, "ndim", None) or np.ndim(values)
 
 
-def as_frames(values: Any, name: str, width: Optional[int]) -> np.ndarray:
+def as_frames(values: Any, name: str, width: Optional[int], rows: str = "time") -> np.ndarray:
     """float32 [time, width], without gaps; float64 is rounded, as in files. width: None for any."""
     array = as_array(values, name)
     if array.dtype not in (np.float32, np.float64):
         raise TypeError(f"{name} is {array.dtype}; it must be float32 or float64")
     if array.ndim != 2 or width not in (None, array.shape[1]):
-        raise ValueError(f"{name} has shape {array.shape}, not (any, {'any' if width is None else width})")
+        features = "features" if width is None else width
+        raise ValueError(f"{name} has shape {array.shape}; it must be [{rows}, {features}]")
     return np.ascontiguousarray(array, np.float32)
 
 

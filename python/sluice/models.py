@@ -237,10 +237,12 @@ class LanguageModel(Model):
             hidden], on the host or on the model's GPU. None: the beginning.
         scores: [rows]: log p of each so far, minus infinity where there is no sequence. None: 0.
         tokens: [rows]: ids that are fed first. None: those of `states`, else the start mark.
-        n: inputs. None: as many as rows. Else there may be n * k rows: row i * k + b is sequence b of input i.
+        n: inputs. None: as many as rows. Else there may be n * k rows: row i * k + b is sequence b of input i. To go on from
+            a search, give the k of that search.
         mask: bool [vocabulary], [n, vocabulary] or [steps, n, vocabulary]: true where a token may be chosen. The pad and the
             start mark never are, nor is the unknown token without `allow_unknown`.
         nbest: finished sequences kept of each input; 0: k. They compete by score / ((5 + length) / 6)^length_penalty.
+        min_length: no sequence ends before it has got so many tokens.
         """
         from ._beam_search import search
 
@@ -256,7 +258,7 @@ class LanguageModel(Model):
             return None
         from ._frames import as_frames
 
-        return as_frames(features, "features", self.features)
+        return as_frames(features, "features", self.features, rows="texts")
 
 
 class Tagger(Model):

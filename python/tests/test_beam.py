@@ -94,8 +94,11 @@ def test_what_is_on_the_host_stays_there(writer):
     ({"states": np.zeros((1, 1, 16), np.float32)}, TypeError, "states is of type ndarray; it must be (h, c)"),
     ({"states": [np.zeros(16, np.float32), None]}, ValueError, "h has shape (16,); it must be [layers, rows, width]"),
     ({"steps": 1.5}, TypeError, "steps is of type float"),
-    ({"scores": [0.0, -1.0], "tokens": [4]}, ValueError, "scores has 2 rows; tokens has 1 rows: give as many of each"),
+    ({"scores": [0.0, -1.0], "tokens": [4]}, ValueError, "scores has 2 rows; tokens has 1 row: give as many of each"),
     ({"scores": [0.0] * 3, "n": 2}, ValueError, "3 rows are given for n=2 and k=5; there must be 2 or 10"),
+    ({"scores": [0.0] * 2, "n": 1, "k": 1}, ValueError, "2 rows are given for n=1 and k=1; there must be 1"),
+    ({"scores": [0.0], "n": 3}, ValueError, "1 row is given for n=3 and k=5; there must be 3 or 15"),
+    ({"n": 0}, ValueError, "n is 0; it must be at least 1"),
     ({"tokens": [0.5]}, TypeError, "tokens is float64; it must be of integers"),
     ({"tokens": [100000]}, ValueError, "row 0 begins with token 100000"),
     ({"scores": [float("nan")]}, ValueError, "the score of row 0 is nan"),
@@ -103,7 +106,8 @@ def test_what_is_on_the_host_stays_there(writer):
     ({"states": (np.zeros((1, 1, 16)), None)}, TypeError, "h is float64; it must be float32"),
     ({"mask": np.ones(3, bool)}, ValueError, "mask has shape (3,); it must be [vocabulary], [n, vocabulary]"),
     ({"mask": np.ones(3)}, TypeError, "mask is float64; it must be bool"),
-    ({"nbest": 9}, ValueError, "nbest is 9"),
+    ({"nbest": 9, "k": 4}, ValueError, "nbest is 9; it must be in 1..4, which k is, or 0 for k"),
+    ({"nbest": -1}, ValueError, "nbest is -1; it must be in 1..5"),
 ])
 def test_refuses_in_one_sentence(writer, arguments, error, sentence):
     with pytest.raises(error) as refused:
@@ -115,6 +119,10 @@ def test_refuses_in_one_sentence(writer, arguments, error, sentence):
 def test_a_mask_must_allow_something(writer):
     with pytest.raises(ValueError, match="the mask of step 0 and input 0 allows no token that may be chosen"):
         writer.beam(mask=np.zeros(len(writer.vocabulary), bool))
+    mask = np.arange(len(writer.vocabulary)) == 3  # the end mark
+    assert writer.beam(mask=mask).finished[0][0].text == ""
+    with pytest.raises(ValueError, match="allows only the end mark, which min_length 1 forbids there"):
+        writer.beam(mask=mask, min_length=1)
 
 
 def test_states_and_choices_on_a_gpu(trained):

@@ -56,6 +56,7 @@ def test_a_recording_is_a_reference_and_so_are_arrays(trained, frames, tmp_path)
     assert sluice.check(folder, frames, against={"output": output}).agrees
     output[5, 1, 0] += 0.25
     report = sluice.check(folder, frames, against={"output": output})
+    assert report.reference == "the arrays given" and "\nreference  the arrays given\n" in str(report)
     first = report.layer("output").first
     assert report.first_to_differ == "output" and (first.step, first.row, first.unit) == (5, 1, 0)
     assert first.reference - first.value == pytest.approx(0.25, abs=1e-5)
@@ -64,20 +65,64 @@ def test_a_recording_is_a_reference_and_so_are_arrays(trained, frames, tmp_path)
     assert sluice.check(folder, frames, against={"output": output}).layer("output").largest == np.inf
 
 
+@pytest.mark.parametrize("dtype, unit", [("float16", 2**-11), ("bfloat16", 2**-8)])
+def test_the_tolerance_allows_for_the_rounding_of_16_bits(trained, frames, tmp_path, dtype, unit):
+    dtype = pytest.importorskip("ml_dtypes").bfloat16 if dtype == "bfloat16" else dtype
+    folder, file = trained("features").model, tmp_path / "layers.safetensors"
+    sluice.check(folder, frames, record=file)
+    exact = recorded(file, "stack.l0")
+    whole = sluice.check(folder, frames, against={"stack.l0": exact}).layer("stack.l0")
+    assert whole.verdict == "identical"
+    double = sluice.check(folder, frames, against={"stack.l0": exact.astype(np.float64)}).layer("stack.l0")
+    assert double.verdict == "identical" and double.tolerance == whole.tolerance
+    layer = sluice.check(folder, frames, against={"stack.l0": exact.astype(dtype)}).layer("stack.l0")
+    assert layer.verdict == "agrees" and layer.tolerance == pytest.approx(8 * (2**-19 + unit))
+
+
+def recorded(file, layer):
+    """A float32 tensor of a safetensors file."""
+    content = file.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    entry = json.loads(content[8:8 + size])[layer]
+    begin, end = entry["data_offsets"]
+    return np.frombuffer(content[8 + size:][begin:end], "<f4").reshape(entry["shape"])
+
+
+def test_arrays_may_hold_the_inputs(trained, tmp_path):
+    folder, file, texts = trained("classifier").model, tmp_path / "layers.safetensors", INPUTS["classifier"]
+    sluice.check(folder, texts, record=file)
+    arrays = {"output": recorded(file, "output"), "input.source_lengths": np.array([2, 2, 0])}
+    with pytest.raises(ValueError, match="^against was recorded with other inputs: 'input.source_lengths' is "):
+        sluice.check(folder, ["the", *texts[1:]], against=arrays)
+    with pytest.raises(ValueError, match="^against was recorded with 3 inputs, but this run has 2 inputs"):
+        sluice.check(folder, texts[:2], against=arrays)
+
+
 def test_refuses_in_one_sentence(trained, frames, tmp_path):
     folder = trained("features").model
     with pytest.raises(ValueError, match="nothing to do"):
         sluice.check(folder, frames)
     with pytest.raises(ValueError, match="it must be a file, or device="):
         sluice.check(folder, frames, against="precison=int8")
+    with pytest.raises(ValueError, match="where precision= stands twice; leave one out"):
+        sluice.check(folder, frames, against="precision=int8, precision=float32")
+    with pytest.raises(TypeError, match="against is of type list; it must be a str, a path or a dict of arrays"):
+        sluice.check(folder, frames, against=frames)
+    for number in (3.0, [3.0]):
+        with pytest.raises(ValueError, match=r"inputs\[0\] has shape \(\); it must be \[time, features\]"):
+            sluice.check(folder, number, against="precision=int8")
+    with pytest.raises(ValueError, match="precision tf32 is a GPU's, not a CPU's"):
+        sluice.check(folder, frames, against="precision=tf32")
     with pytest.raises(ValueError, match="without targets"):
         sluice.check(folder, frames, against="precision=int8", targets=["a"])
     with pytest.raises(FileNotFoundError):
         sluice.check(folder, frames, against=tmp_path / "none.safetensors")
-    with pytest.raises(sluice.Error, match=r"tensor 'output' is \[1, 2, 3\], but \[steps, inputs, units\] of this model"):
+    with pytest.raises(ValueError, match=r"^against: tensor 'output' is \[1, 2, 3\], but \[steps, inputs, units\] of this"):
         sluice.check(folder, frames, against={"output": np.zeros((1, 2, 3))})
-    with pytest.raises(sluice.Error, match="no layer of this model"):
+    with pytest.raises(ValueError, match="^against: tensor 'outputs' is no layer of this model"):
         sluice.check(folder, frames, against={"outputs": np.zeros((9, 3, 1))})
+    with pytest.raises(TypeError, match=r"against\['output'\] is int64; it must be float32, float64, float16 or bfloat16"):
+        sluice.check(folder, frames, against={"output": np.zeros((9, 3, 1), np.int64)})
     with pytest.raises(ValueError, match="nothing to check on"):
         sluice.check(folder, [], against="precision=int8")
     with pytest.raises(ValueError, match="but .* was trained on frames of 2"):

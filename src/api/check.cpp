@@ -35,6 +35,13 @@ std::string_view name_of(const runtime::Precision& precision) {
   return precision.tf32 ? "tf32" : base::name_of(precision.storage);
 }
 
+// Elsewhere a CPU takes tf32 for float32. Here it would be compared with itself.
+void require_own_precision(const runtime::Context& context) {
+  SLUICE_CHECK(!context.precision().tf32 || !context.device().runs_host_kernels(),
+               "precision tf32 is a GPU's, not a CPU's, which computes in float32 instead; use "
+               "float32");
+}
+
 /// A model where it runs.
 class Side {
  public:
@@ -48,6 +55,7 @@ class Side {
       tuning_.record(kernels::recurrent::kEveryStack, chosen_.implementation);
       context_.set_tuning(&tuning_);
     }
+    require_own_precision(context_);
     runtime::use_threads(context_, 0);
   }
   Side(const Side&) = delete;
@@ -112,24 +120,34 @@ void require_tolerance(double tolerance) {
                tolerance);
 }
 
+std::string_view trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(' ');
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
+}
+
 }  // namespace
 
 CheckSide other_side(const CheckSide& side, std::string_view words) {
   static constexpr std::array<std::string_view, 3> kKeys{"device", "precision", "implementation"};
   CheckSide other = side;
+  std::vector<std::string_view> given;
   for (std::size_t begin = 0; begin <= words.size();) {
     const std::size_t end = std::min(words.find(',', begin), words.size());
     const std::string_view word = words.substr(begin, end - begin);
     begin = end + 1;
     const std::size_t equals = word.find('=');
-    const std::string_view key = word.substr(0, equals);
+    const std::string_view key = trimmed(word.substr(0, equals));
     const std::string_view value =
-        equals == std::string_view::npos ? std::string_view() : word.substr(equals + 1);
-    SLUICE_CHECK(
-        std::ranges::find(kKeys, key) != kKeys.end() && !value.empty(),
-        "'{}' is no side to compare with: give device=, precision= or implementation= with "
-        "a value, several with commas between them{}",
-        words, base::did_you_mean(key, kKeys));
+        equals == std::string_view::npos ? std::string_view() : trimmed(word.substr(equals + 1));
+    SLUICE_CHECK(std::ranges::find(kKeys, key) != kKeys.end(),
+                 "'{}' is no side to compare with: give device=, precision= or implementation= "
+                 "with a value, several with commas between them{}",
+                 words, base::did_you_mean(key, kKeys));
+    SLUICE_CHECK(!value.empty(), "{}= has no value in '{}'; write one after the sign", key, words);
+    SLUICE_CHECK(std::ranges::find(given, key) == given.end(),
+                 "{}= stands twice in '{}'; leave one out", key, words);
+    given.push_back(key);
     if (key == "device") other.placement.device = value;
     if (key == "precision") other.placement.precision = value;
     if (key == "implementation") other.implementation = value;

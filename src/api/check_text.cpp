@@ -57,22 +57,37 @@ std::vector<std::string> line_of(const LayerCheck& layer) {
           std::move(verdict)};
 }
 
+/// "unit 3 is 0.5, but 0.75 in the reference, 0.25 apart".
+std::string numbers_of(const LayerPlace& at) {
+  // The fewest digits that tell two float32 numbers from each other.
+  const auto value = static_cast<float>(at.value), reference = static_cast<float>(at.reference);
+  const std::string unit = fmt::format("unit {} is {}", at.unit, value);
+  if (!std::isfinite(value)) {
+    return fmt::format("{}, which is not finite, but {} in the reference", unit, reference);
+  }
+  if (!std::isfinite(reference)) {
+    return fmt::format("{}, but {} in the reference, which is not finite", unit, reference);
+  }
+  return fmt::format("{}, but {} in the reference, {:.2g} apart", unit, reference,
+                     std::abs(at.value - at.reference));
+}
+
 std::string summary_of(const CheckReport& report) {
   const auto is_identical = [](const LayerCheck& layer) { return layer.largest == 0; };
   const auto layers = static_cast<std::int64_t>(report.layers.size());
   if (const LayerCheck* first = report.first_to_differ()) {
     const LayerPlace& at = *first->first;
+    const auto differing = std::ranges::count_if(report.layers, &LayerCheck::differs);
     return fmt::format(
-        "The first layer that differs is {}: at step {} of row {}, unit {} is {:.6g}, but {:.6g} "
-        "in the reference, {:.2g} apart. {} of {} differ.\n",
-        first->name, at.step, at.row, at.unit, at.value, at.reference,
-        std::abs(at.value - at.reference),
-        std::ranges::count_if(report.layers, &LayerCheck::differs), base::counted(layers, "layer"));
+        "The first layer that differs is {}: at step {} of row {}, {}. {} of {} {}.\n", first->name,
+        at.step, at.row, numbers_of(at), differing, base::counted(layers, "layer"),
+        differing == 1 ? "differs" : "differ");
   }
   if (std::ranges::all_of(report.layers, is_identical)) {
     return fmt::format("All numbers of {} are equal.\n", base::counted(layers, "layer"));
   }
-  return fmt::format("All {} agree within their tolerance.\n", base::counted(layers, "layer"));
+  if (layers == 1) return "The only layer agrees within its tolerance.\n";
+  return fmt::format("All {} layers agree within their tolerance.\n", layers);
 }
 
 /// JSON has no number that is not finite: "nan", "inf", "-inf".
@@ -103,7 +118,13 @@ std::string to_text(const CheckReport& report) {
     text += fmt::format("Not compared, for one side alone has them: {}.\n",
                         fmt::join(report.not_compared, ", "));
   }
-  return text + summary_of(report);
+  text += summary_of(report);
+  if (report.side == report.reference) {
+    text +=
+        "Both sides ran the same implementations in the same precision on the same device, so "
+        "nothing was tested.\n";
+  }
+  return text;
 }
 
 std::string to_json(const CheckReport& report) {

@@ -65,6 +65,11 @@ void widen(DType dtype, std::span<const std::byte> bytes, float* to) {
   }
 }
 
+bool is_integer(DType dtype) {
+  return dtype == DType::kInt64 || dtype == DType::kInt32 || dtype == DType::kUInt8 ||
+         dtype == DType::kInt8;
+}
+
 /// The sizes without axes of one.
 std::vector<std::int64_t> squeezed(std::span<const std::int64_t> sizes) {
   std::vector<std::int64_t> kept;
@@ -198,13 +203,31 @@ ReferenceFile::Extent ReferenceFile::extent_of(const io::SafetensorsEntry& entry
 
 void ReferenceFile::refuse_shape(const io::SafetensorsEntry& entry, const LayerValues& like,
                                  std::int64_t steps) const {
+  if (entry.name.starts_with(kInput)) require_counts(entry, like, steps);
   const std::vector<std::int64_t> wanted{steps, inputs_, like.width};
   std::vector<std::int64_t> swapped = entry.sizes;
   if (swapped.size() == 3) std::swap(swapped[0], swapped[1]);
-  fail(ErrorCode::kFormat,
-       "'{}': tensor {} is {}, but [steps, inputs, units] of this model is {}{}", name(),
-       io::quote_name(entry.name), shape_text(entry.sizes), shape_text(wanted),
+  fail(ErrorCode::kFormat, "'{}': tensor {} is {}, but [steps, inputs, units] of this run is {}{}",
+       name(), io::quote_name(entry.name), shape_text(entry.sizes), shape_text(wanted),
        swapped == wanted ? "; swap its first two axes" : "");
+}
+
+void ReferenceFile::require_counts(const io::SafetensorsEntry& entry, const LayerValues& like,
+                                   std::int64_t steps) const {
+  const bool holds_lengths = entry.name.ends_with("_lengths");
+  const std::size_t axes = holds_lengths ? 1 : like.integers ? 2 : 3;
+  if (entry.sizes.size() != axes) return;
+  const std::int64_t recorded = entry.sizes[holds_lengths ? 0 : 1];
+  if (recorded != inputs_) {
+    fail(ErrorCode::kFormat, "'{}' was recorded with {}, but this run has {}; give the same inputs",
+         name(), base::counted(recorded, "input"), base::counted(inputs_, "input"));
+  }
+  if (!holds_lengths && entry.sizes[0] != steps) {
+    fail(ErrorCode::kFormat,
+         "'{}' was recorded with inputs of up to {}, but this run has one of {}; give the same "
+         "inputs",
+         name(), base::counted(entry.sizes[0], "step"), base::counted(steps, "step"));
+  }
 }
 
 LayerValues ReferenceFile::read(const LayerValues& like, std::span<const std::int64_t> inputs) {
@@ -213,6 +236,11 @@ LayerValues ReferenceFile::read(const LayerValues& like, std::span<const std::in
   if (!entry->dtype) {
     fail(ErrorCode::kFormat, "'{}': tensor {} has the dtype {}, which Sluice does not read", name(),
          io::quote_name(entry->name), entry->dtype_name);
+  }
+  if (!like.integers && is_integer(*entry->dtype)) {
+    fail(ErrorCode::kFormat,
+         "'{}': tensor {} holds integers ({}); save it as float32, float64, float16 or bfloat16",
+         name(), io::quote_name(entry->name), entry->dtype_name);
   }
   const Extent extent = extent_of(*entry, like);
   const std::int64_t longest = like.lengths.empty() ? 0 : *std::ranges::max_element(like.lengths);

@@ -77,6 +77,10 @@ class ReferenceFile {
   [[noreturn]] void refuse_shape(const io::SafetensorsEntry& entry, const LayerValues& like,
                                  std::int64_t steps) const;
 
+  /// Throws if a tensor of inputs shows that there were more or fewer of them, or other steps.
+  void require_counts(const io::SafetensorsEntry& entry, const LayerValues& like,
+                      std::int64_t steps) const;
+
   io::SafetensorsFile file_;
   std::int64_t inputs_;
   Rounding made_;  ///< of the run, if the file names its precision; else none

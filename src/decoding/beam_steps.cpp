@@ -50,14 +50,19 @@ std::vector<std::int32_t> bits_of(const BeamMask& mask, const kernel::Rules& rul
   const std::int64_t words = token_mask::words_of(vocabulary);
   std::vector<std::int32_t> bits(static_cast<std::size_t>(mask.steps * mask.inputs * words));
   for (std::int64_t row = 0; row < mask.steps * mask.inputs; ++row) {
-    bool any = false;
+    bool any = false, end = false;
     for (std::int64_t token = 0; token < vocabulary; ++token) {
       if (mask.allowed[static_cast<std::size_t>(row * vocabulary + token)] == 0) continue;
       auto& word = bits[static_cast<std::size_t>(row * words + token / 32)];
       word = static_cast<std::int32_t>(static_cast<std::uint32_t>(word) | 1u << (token % 32));
-      any = any || may_be_chosen(rules, token);
+      end = end || token == rules.eos;
+      any = any || (token != rules.eos && may_be_chosen(rules, token));
     }
-    SLUICE_CHECK(any, "the mask of step {} and input {} allows no token that may be chosen",
+    SLUICE_CHECK(any || !end || row / mask.inputs >= rules.min_length,
+                 "the mask of step {} and input {} allows only the end mark, which min_length "
+                 "{} forbids there; allow another token",
+                 row / mask.inputs, row % mask.inputs, rules.min_length);
+    SLUICE_CHECK(any || end, "the mask of step {} and input {} allows no token that may be chosen",
                  row / mask.inputs, row % mask.inputs);
   }
   return bits;

@@ -15,9 +15,11 @@ void SearchOptions::validate() const {
   constraints.validate();
   check_range("coverage_penalty", coverage_penalty);
   check_range("diversity", diversity);
-  SLUICE_CHECK(groups >= 1 && beam % groups == 0,
-               "beam is {}, which {} groups can't share evenly; take a multiple of groups", beam,
-               groups);
+  check_range("groups", groups, 1, beam);
+  SLUICE_CHECK(beam % groups == 0,
+               "beam is {}, which {} groups can't share evenly; take a beam that is a multiple of "
+               "{}",
+               beam, groups, groups);
   if (!without_replacement) return;
   SLUICE_CHECK(without_replacement->temperature > 0,
                "temperature is {}; for draws without replacement it must be above 0",

@@ -87,11 +87,25 @@ std::vector<std::string_view> keys_of_kinds() {
   return keys;
 }
 
+/// ": this kind has model.encoder_layers and model.decoder_layers instead" of model.layers.
+std::string of_both_sides(std::span<const std::string_view> useless, const Task& task) {
+  std::vector<std::string> found;
+  for (const std::string_view key : useless) {
+    for (const char* side : {"encoder", "decoder"}) {
+      const std::string name = fmt::format("model.{}_{}", side, key.substr(key.find('.') + 1));
+      if (std::ranges::find(task.keys(), name) != task.keys().end()) found.push_back(name);
+    }
+  }
+  if (found.empty()) return "";
+  return fmt::format(": this kind has {} instead", fmt::join(found, " and "));
+}
+
 void check_task(const TrainConfig& config) {
   const Task& task = task_of(config);
   const std::vector<std::string_view> useless = useless_keys(config, task.keys(), keys_of_kinds());
-  SLUICE_CHECK(useless.empty(), "model.kind is '{}', which has no use for {}; leave {} out",
-               task.kind(), fmt::join(useless, ", "), useless.size() == 1 ? "it" : "them");
+  SLUICE_CHECK(useless.empty(), "model.kind is '{}', which has no use for {}; leave {} out{}",
+               task.kind(), fmt::join(useless, ", "), useless.size() == 1 ? "it" : "them",
+               of_both_sides(useless, task));
   if (task.find_metric(config.loop.keep_best) == nullptr) {
     std::vector<std::string_view> known;
     for (const ValidationMetric& metric : task.metrics()) known.push_back(metric.key);

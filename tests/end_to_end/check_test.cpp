@@ -114,9 +114,12 @@ TEST_F(Check, ARecordingOfOtherWeightsDiffersAndIsNamed) {
 TEST_F(Check, WrongCommandLinesEndWithTwo) {
   EXPECT_EQ(check({"run", "some.npy"}).code, 2);
   EXPECT_EQ(check({"run", "some.npy", "--against", "precison=int8"}).code, 2);
-  EXPECT_EQ(check({"run", "some.npy", "--against", "precision=int8", "--tolerance=-1"}).code, 2);
   const Outcome outcome = check({"run", "some.npy", "--against", "precison=int8"});
   EXPECT_NE(outcome.err.find("did you mean 'precision'?"), std::string::npos) << outcome.err;
+  const Outcome text = check({"run", "some.npy", "--against", "precision=int8", "--tolerance=x"});
+  EXPECT_EQ(text.code, 2);
+  EXPECT_NE(text.err.find("x is not a number; see sluice check --help"), std::string::npos)
+      << text.err;
 }
 
 TEST_F(Check, RefusesInOneSentence) {
@@ -134,7 +137,11 @@ TEST_F(Check, RefusesInOneSentence) {
                       {"'cut.safetensors'"});
   // Of more inputs than there are.
   place_.expect_error({"check", "run", "frames.npy", "--against", "whole.safetensors"},
-                      {"'whole.safetensors': tensor 'input.source' is [15, 2, 2], but"});
+                      {"'whole.safetensors' was recorded with 2 inputs, but this run has 1 input"});
+  place_.expect_error({"check", "run", "some.npy", "--against", "precision=int8", "--tolerance=-1"},
+                      {"tolerance is -1; it must be a positive number, or 0 for one that follows"});
+  place_.expect_error({"check", "run", "some.npy", "--against", "precision=tf32"},
+                      {"precision tf32 is a GPU's, not a CPU's"});
 }
 
 TEST_F(Check, NeverReplacesAFileThatItReads) {

@@ -81,6 +81,16 @@ def test_agrees_with_torch(case):
     assert max(layer.largest for layer in report.layers) < 1e-5
 
 
+@pytest.mark.parametrize("dtype, unit", [(torch.float16, 2**-11), (torch.bfloat16, 2**-8)])
+def test_takes_tensors_of_16_bits(case, dtype, unit):
+    folder, cell, frames = case
+    rounded = torch.from_numpy(in_torch(folder, cell, frames)["stack.l0"]).to(dtype)
+    layer = sluice.check(folder, frames, against={"stack.l0": rounded}).layer("stack.l0")
+    assert layer.verdict == "agrees" and layer.tolerance == pytest.approx(8 * (2**-19 + unit))
+    step, row, unit = layer.largest_at[:3]
+    assert layer.largest_at.reference == rounded[step, row, unit].item()
+
+
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_names_the_layer_that_is_another_in_torch(case, number):
     folder, cell, frames = case

@@ -76,6 +76,8 @@ TEST_P(CheckTest, AModelIsIdenticalToItself) {
       EXPECT_GT(layer.scale, 0) << name << " " << layer.name;
     }
     EXPECT_NE(to_text(report).find("All numbers of"), std::string::npos) << to_text(report);
+    EXPECT_NE(to_text(report).find("Both sides ran the same implementations"), std::string::npos)
+        << to_text(report);
   }
 }
 
@@ -100,6 +102,7 @@ TEST_P(CheckTest, OtherImplementationsAgree) {
         load(name).compare(other_side(side(), "implementation=" + other), inputs_for(name));
     EXPECT_TRUE(report.agrees()) << to_text(report);
     EXPECT_NE(report.reference.find("=" + other), std::string::npos) << report.reference;
+    EXPECT_EQ(to_text(report).find("Both sides ran the same"), std::string::npos);
   }
 }
 
@@ -255,6 +258,58 @@ TEST_P(CheckTest, RefusesInOneSentence) {
       ErrorCode::kNotFound);
 }
 
+// A CPU would run a model in float32 and compare it with itself.
+TEST_P(CheckTest, RefusesTf32OnACpu) {
+  if (on_gpu()) GTEST_SKIP() << "a GPU computes in TF32";
+  const CheckSide tf32 = other_side(side(), "precision=tf32");
+  Checker checker = load("features");
+  const std::string expected =
+      "precision tf32 is a GPU's, not a CPU's, which computes in float32 instead; use float32";
+  EXPECT_EQ(error_of([&] { checker.compare(tf32, inputs_for("features")); }).what(), expected);
+  EXPECT_EQ(error_of([&] { Checker::load(checkpoint("features"), tf32); }).what(), expected);
+}
+
+/// A report of one layer, or of several of which the first differs.
+CheckReport report_of(std::int64_t layers, std::optional<LayerPlace> first) {
+  CheckReport report{.side = "float32 on cpu, stack=avx2", .reference = "torch.safetensors"};
+  for (std::int64_t i = 0; i < layers; ++i) {
+    LayerCheck layer{.name = "stack.l" + std::to_string(i), .values = 6, .largest = 1e-9};
+    if (i == 0) {
+      layer.beyond = first ? 1 : 0;
+      layer.first = first;
+    }
+    report.layers.push_back(layer);
+  }
+  return report;
+}
+
+void expect_sentence(const CheckReport& report, const std::string& sentence) {
+  const std::string text = to_text(report);
+  EXPECT_TRUE(text.ends_with("\n" + sentence + "\n")) << text;
+}
+
+TEST(CheckTextTest, TellsTwoNumbersFromEachOther) {
+  const float value = -0.0263721f, next = std::nextafter(value, 0.0f);
+  expect_sentence(report_of(5, LayerPlace{17, 3, 2, value, next}),
+                  "The first layer that differs is stack.l0: at step 17 of row 3, unit 2 is "
+                  "-0.0263721, but -0.026372097 in the reference, 1.9e-09 apart. 1 of 5 layers "
+                  "differs.");
+}
+
+TEST(CheckTextTest, NamesANumberThatIsNotFinite) {
+  expect_sentence(report_of(2, LayerPlace{0, 0, 1, 0.5, NAN}),
+                  "The first layer that differs is stack.l0: at step 0 of row 0, unit 1 is 0.5, "
+                  "but nan in the reference, which is not finite. 1 of 2 layers differs.");
+  expect_sentence(report_of(2, LayerPlace{0, 0, 1, INFINITY, 0.5}),
+                  "The first layer that differs is stack.l0: at step 0 of row 0, unit 1 is inf, "
+                  "which is not finite, but 0.5 in the reference. 1 of 2 layers differs.");
+}
+
+TEST(CheckTextTest, CountsTheLayersThatAgree) {
+  expect_sentence(report_of(1, {}), "The only layer agrees within its tolerance.");
+  expect_sentence(report_of(2, {}), "All 2 layers agree within their tolerance.");
+}
+
 TEST(OtherSideTest, TakesTheWordsInPlaceOfItsOwn) {
   const CheckSide side{.placement = {.device = "cpu", .precision = "int8"},
                        .implementation = "portable"};
@@ -270,6 +325,13 @@ TEST(OtherSideTest, TakesTheWordsInPlaceOfItsOwn) {
   EXPECT_NE(std::string(error_of([&] { other_side(side, "precison=float32"); }).what())
                 .find("did you mean 'precision'?"),
             std::string::npos);
+  const CheckSide spaced = other_side(side, "device=cuda , implementation = auto");
+  EXPECT_EQ(spaced.placement.device, "cuda");
+  EXPECT_EQ(spaced.implementation, "auto");
+  EXPECT_STREQ(error_of([&] { other_side(side, "precision=int8,precision=float32"); }).what(),
+               "precision= stands twice in 'precision=int8,precision=float32'; leave one out");
+  EXPECT_STREQ(error_of([&] { other_side(side, "device=cpu, precision="); }).what(),
+               "precision= has no value in 'device=cpu, precision='; write one after the sign");
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, CheckTest, testing::devices(), testing::device_name);

@@ -137,7 +137,21 @@ TEST_F(ReferenceFileTest, ReadsAnyNumbersWithAxesOfOneLeftOut) {
   expect_read({2, 3}, 0.0);
   expect_read({2, 3}, base::Float16());
   expect_read({2, 1, 3}, base::BFloat16());
+  like.integers = true;
   expect_read({2, 3}, std::int64_t{0});
+}
+
+TEST_F(ReferenceFileTest, RefusesIntegersForNumbersOfALayer) {
+  const auto expect_refused = [&](auto number, const char* dtype) {
+    write("stack.l1", {3, 2, 2}, std::vector<decltype(number)>(12));
+    EXPECT_EQ(message_of([&] { read({"stack.l1"}); }),
+              "'" + file().native() + "': tensor 'stack.l1' holds integers (" + dtype +
+                  "); save it as float32, float64, float16 or bfloat16");
+  };
+  expect_refused(std::int64_t{0}, "I64");
+  expect_refused(std::int32_t{0}, "I32");
+  expect_refused(std::uint8_t{0}, "U8");
+  expect_refused(std::int8_t{0}, "I8");
 }
 
 TEST_F(ReferenceFileTest, RefusesOtherShapesInOneSentence) {
@@ -145,12 +159,12 @@ TEST_F(ReferenceFileTest, RefusesOtherShapesInOneSentence) {
   write("stack.l1", {2, 3, 2}, std::vector<float>(12));
   EXPECT_EQ(message_of([&] { read({"stack.l1"}); }),
             "'" + file().native() +
-                "': tensor 'stack.l1' is [2, 3, 2], but [steps, inputs, units] of this model is "
+                "': tensor 'stack.l1' is [2, 3, 2], but [steps, inputs, units] of this run is "
                 "[3, 2, 2]; swap its first two axes");
   write("stack.l1", {3, 2, 4}, numbers);
   EXPECT_EQ(message_of([&] { read({"stack.l1"}); }),
             "'" + file().native() +
-                "': tensor 'stack.l1' is [3, 2, 4], but [steps, inputs, units] of this model is "
+                "': tensor 'stack.l1' is [3, 2, 4], but [steps, inputs, units] of this run is "
                 "[3, 2, 2]");
   // More steps than the longest input has, and fewer.
   write("stack.l1", {6, 2, 2}, numbers);
@@ -213,6 +227,28 @@ TEST_F(ReferenceFileTest, RefusesRecordingsOfOtherInputs) {
             "'" + file().native() +
                 "' was recorded with other inputs: 'input.source' is 7 at step 1 of row 1, but 4 "
                 "here");
+}
+
+TEST_F(ReferenceFileTest, CountsTheInputsOfARecordingOfOthers) {
+  data::Batch batch;
+  batch.rows = 2;
+  batch.source_time = 3;
+  batch.source = {5, 6, 7, 8, 9, 0};
+  batch.source_lengths = {3, 2};
+  batch.global_row = {0, 1};
+  const auto refused = [&] {
+    ReferenceFile reference(file(), 2);
+    return message_of([&] { reference.require_inputs(batch); });
+  };
+  const std::string recorded = "'" + file().native() + "' was recorded with ";
+  write("input.source", {5, 3}, std::vector<std::int32_t>(15));
+  EXPECT_EQ(refused(), recorded + "3 inputs, but this run has 2 inputs; give the same inputs");
+  write("input.source", {2, 2}, std::vector<std::int32_t>(4));
+  EXPECT_EQ(refused(), recorded +
+                           "inputs of up to 2 steps, but this run has one of 3 steps; give the "
+                           "same inputs");
+  write("input.source_lengths", {1}, std::vector<std::int32_t>(1));
+  EXPECT_EQ(refused(), recorded + "1 input, but this run has 2 inputs; give the same inputs");
 }
 
 }  // namespace

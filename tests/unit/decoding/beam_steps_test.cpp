@@ -318,6 +318,22 @@ TEST_P(BeamStepsTest, RefusesInOneSentence) {
               one.allowed[data::kPadId] = 1;
             }),
             "the mask of step 0 and input 0 allows no token that may be chosen");
+  const auto only_end = [](Case& one) {
+    one.options.steps = 2;
+    one.options.min_length = 1;
+    one.mask_steps = 2;
+    one.allowed.assign(static_cast<std::size_t>(2 * one.vocabulary), 1);
+    std::fill_n(one.allowed.begin(), one.vocabulary, 0);
+    one.allowed[data::kEosId] = 1;
+  };
+  EXPECT_EQ(refused(only_end),
+            "the mask of step 0 and input 0 allows only the end mark, which min_length 1 forbids "
+            "there; allow another token");
+  EXPECT_EQ(refused([&](Case& one) {
+              only_end(one);
+              one.options.min_length = 0;
+            }),
+            "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, BeamStepsTest, testing::devices(), testing::device_name);

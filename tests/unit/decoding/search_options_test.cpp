@@ -5,6 +5,7 @@
 
 #include "decoding/search.h"
 #include "sluice/error.h"
+#include "unit/support/message_of.h"
 
 namespace sluice::decoding {
 namespace {
@@ -36,6 +37,16 @@ TEST(SearchOptions, RefusesWhatCanNotBe) {
   expect_refused("max_length_factor", [](auto& o) { o.max_length_factor = INFINITY; });
   expect_refused("max_length_offset", [](auto& o) { o.max_length_offset = -1; });
   expect_refused("poll_every", [](auto& o) { o.poll_every = -1; });
+  expect_refused("groups", [](auto& o) { o.groups = 0; });
+  expect_refused("groups", [](auto& o) { o.groups = o.beam + 1; });
+}
+
+TEST(SearchOptions, NamesTheBeamsThatGroupsShareEvenly) {
+  SearchOptions options;
+  options.beam = 5;
+  options.groups = 2;
+  EXPECT_EQ(testing::message_of([&] { options.validate(); }),
+            "beam is 5, which 2 groups can't share evenly; take a beam that is a multiple of 2");
 }
 
 TEST(SearchOptions, MaximumLengthFollowsTheSource) {

@@ -164,6 +164,21 @@ TEST(TrainConfig, TellsWhichKeysAKindHasNoUseFor) {
             (std::vector<std::string_view>{"model.decoder_layers", "model.attention"}));
 }
 
+TEST(TrainConfig, NamesTheKeysOfAnEncoderAndDecoder) {
+  TrainConfig config;
+  config.data.tsv = "a.tsv";
+  config.model.layers = 2;
+  const auto refused = [&] {
+    return error_of(ErrorCode::kInvalidArgument, [&] { config.validate(); });
+  };
+  EXPECT_EQ(refused(),
+            "model.kind is 'seq2seq', which has no use for model.layers; leave it out: this kind "
+            "has model.encoder_layers and model.decoder_layers instead");
+  config.model.layers = 1;
+  config.model.zoneout_h = 0.1;
+  expect_contains(refused(), "leave it out: this kind has model.encoder_zoneout_h instead");
+}
+
 // A model that can be trained can be opened, and the other way round.
 TEST(TrainConfig, EveryKindOfModelHasATask) {
   std::vector<std::string_view> trained, opened;
