@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "end_to_end/workplace.h"
+#include "unit/support/long_form.h"
 
 namespace sluice::end_to_end {
 namespace {
@@ -95,6 +96,7 @@ TEST(Ranks, GoOnInAnotherNumber) {
 TEST(Ranks, OneThatIsKilledEndsAll) {
   if (!has_mpi()) GTEST_SKIP() << "mpirun is not installed";
   constexpr std::int64_t kRanks = 3;
+  const std::int64_t most = testing::long_form("SLUICE_TEST_RANK_KILLS", 3);
   const Workplace uninterrupted, place;
   const auto start = std::chrono::steady_clock::now();
   Outcome outcome = run_in_shell(uninterrupted.path(), command(kRanks, kRun));
@@ -103,7 +105,7 @@ TEST(Ranks, OneThatIsKilledEndsAll) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
-  for (std::size_t kills = 0; kills < 3;) {
+  for (std::int64_t kills = 0; kills < most;) {
     Running running(place.path(), in_shell(command(kRanks, kRun)), {.program = "/bin/sh"});
     std::this_thread::sleep_for(whole * (random() % 1000) / 1000);
     const std::vector<pid_t> ranks = ranks_below(running.process());
@@ -113,7 +115,7 @@ TEST(Ranks, OneThatIsKilledEndsAll) {
       std::filesystem::remove_all(place / "run");
       continue;
     }
-    ::kill(ranks[kills % ranks.size()], SIGKILL);
+    ::kill(ranks[static_cast<std::size_t>(kills % kRanks)], SIGKILL);
     const auto killed = std::chrono::steady_clock::now();
     outcome = running.wait();
     EXPECT_LT(std::chrono::steady_clock::now() - killed, std::chrono::seconds(30));

@@ -4,6 +4,7 @@
 
 #include "training/task.h"
 #include "training/trainer.h"
+#include "unit/support/long_form.h"
 #include "unit/support/npy_file.h"
 #include "unit/support/on_device.h"
 #include "unit/support/on_ranks.h"
@@ -29,7 +30,7 @@ class RankedRunsTest : public ::testing::TestWithParam<const char*> {
     config_.loop.max_tokens = 120;
     config_.loop.max_rows = 7;  // no multiple of any number of ranks
     config_.loop.max_epochs = 0;
-    config_.loop.max_steps = 16;
+    config_.loop.max_steps = testing::long_form("SLUICE_TEST_RANKED_STEPS", 16);
     config_.loop.validate_every = 5;
     config_.loop.checkpoint_every = 1;
     config_.threads = 1;
@@ -184,7 +185,9 @@ class RankedRunsTest : public ::testing::TestWithParam<const char*> {
     }
     // More ranks than rows, and another number of them each time the run goes on.
     Curve changing;
-    for (const auto& [ranks, steps] : {std::pair{9, 5}, {4, 9}, {2, 13}, {1, 16}}) {
+    const std::int64_t quarter = config_.loop.max_steps / 4;
+    for (const auto& [ranks, steps] : {std::pair{9, quarter}, {4, 2 * quarter + 1},
+                                       {2, 3 * quarter + 1}, {1, config_.loop.max_steps}}) {
       const Curve part = by_ranks(ranks, "changing", steps);
       changing.insert(changing.end(), part.begin(), part.end());
     }
