@@ -91,7 +91,7 @@ void add_train(CLI::App& program) {
                       "examples held out for validation");
   command->add_option("--devices", options->devices,
                       "Train on these devices together, such as cpu,cpu: each is a rank with its "
-                      "share of every batch (machine.devices)");
+                      "share of every batch; CPUs so far (machine.devices)");
   command->add_flag("--autotune", options->autotune,
                     "Measure the implementations of recurrent layers instead of choosing by rule, "
                     "and remember the result (machine.autotune)");

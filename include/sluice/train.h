@@ -70,9 +70,12 @@ struct TrainReport {
   std::int64_t rank = 0;         ///< of this process, where mpirun or srun started several
 };
 
-/// Trains until the configuration's end, early stopping or `stop`. Leaves `<output>/last` (to
-/// resume), `<output>/best` (to use) and `<output>/tensorboard`. Throws Error; what was on disk
-/// stays whole.
+/// Trains until the configuration's end, early stopping or `stop`. Where mpirun or srun started
+/// several processes, each must call it and is a rank of one run (docs/distributed.md): rank 0 has
+/// `metrics` and progress, and what a rank throws is printed and ends the processes of all of them.
+/// SLUICE_IGNORE_LAUNCHER=1 in the environment makes each process train by itself. Leaves
+/// `<output>/last` (to resume), `<output>/best` (to use) and `<output>/tensorboard`. Throws Error;
+/// what was on disk stays whole.
 TrainReport train(const TrainRequest& request);
 
 /// What came of a k-fold cross-validation.

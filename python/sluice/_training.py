@@ -22,6 +22,7 @@ class TrainReport(NamedTuple):
     best_metric_name: str  #: "loss", "perplexity", "exact match", ...; empty without validation
     best_metric_text: str  #: best_metric for people: "0.1234", "98.20%"
     best_step: int  #: after which it was measured
+    rank: int  #: of this process, where mpirun or srun started several
 
     @property
     def best(self) -> Optional[str]:

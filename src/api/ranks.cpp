@@ -4,7 +4,9 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <exception>
 #include <functional>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -23,9 +25,7 @@ void train_rank(const training::TrainConfig& config, training::TrainData data, s
                 distributed::Communicator& rank) {
   const std::unique_ptr<runtime::Device> device = runtime::open_device(config.device);
   runtime::Context context = context_of(*device, config);
-  context.set_warnings(&unheard());
-  runtime::Tuning tuning;
-  if (config.autotune) context.set_tuning(&tuning);
+  context.set_warnings(&no_warnings());
   runtime::use_threads(context, threads);
   training::Trainer trainer(context, config, std::move(data), training::Start::kResume,
                             std::nullopt, &rank);
@@ -34,17 +34,12 @@ void train_rank(const training::TrainConfig& config, training::TrainData data, s
 
 void run_rank(const training::TrainConfig& config, training::TrainData data, std::int64_t threads,
               distributed::Communicator& rank) {
-  const auto abort = [&](ErrorCode code, const char* sentence) {
-    rank.abort(Error(code, fmt::format("rank {} on {}: {}", rank.rank(), config.device, sentence)));
-  };
   try {
     train_rank(config, std::move(data), threads, rank);
-  } catch (const Error& error) {
-    abort(error.code(), error.what());
-  } catch (const std::bad_alloc&) {
-    abort(ErrorCode::kOutOfMemory, "out of memory");
-  } catch (const std::exception& error) {
-    abort(ErrorCode::kInternal, error.what());
+  } catch (...) {
+    const Error error = error_of(std::current_exception());
+    rank.abort(Error(error.code(),
+                     fmt::format("rank {} on {}: {}", rank.rank(), config.device, error.what())));
   }
 }
 
@@ -72,35 +67,49 @@ RankThreads::RankThreads(const training::TrainConfig& config,
       own.device = devices[rank];
       threads_.emplace_back(run_rank, own, data, threads, std::ref(*ranks_[rank]));
     }
-  } catch (const std::system_error& error) {
-    // Those that run wait for the others.
-    const Error refused(ErrorCode::kOutOfMemory,
-                        fmt::format("the system refused a thread for a rank: {}", error.what()));
-    first().abort(refused);
+  } catch (...) {
+    first().abort(error_of(std::current_exception()));  // for which those that run wait
     threads_.clear();
-    throw refused;
+    throw;
   }
 }
 
 RankThreads::~RankThreads() = default;
 
 distributed::Communicator* rank_of_process() {
-  if (distributed::processes_of_mpi() == 1) return nullptr;
-  static const std::unique_ptr<distributed::Communicator> rank = distributed::start_mpi();
-  return rank->size() > 1 ? rank.get() : nullptr;
+  const std::int64_t processes = distributed::launched_processes();
+  if (processes == 1) return nullptr;
+  static const std::unique_ptr<distributed::Communicator> rank = distributed::start_mpi(processes);
+  return rank.get();
+}
+
+Error error_of(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorCode::kOutOfMemory, "out of memory");
+  } catch (const std::system_error& error) {
+    return Error(ErrorCode::kIo, fmt::format("the system refused: {}", error.what()));
+  } catch (const std::exception& error) {
+    return Error(ErrorCode::kInternal, error.what());
+  } catch (...) {
+    return Error(ErrorCode::kInternal, "the caller of training ended it");
+  }
 }
 
 void require_ranks_of_mpi(const std::vector<std::string>& devices, const runtime::Device& device) {
   SLUICE_CHECK(devices.size() == 1,
-               "machine.devices names {} devices, but MPI started several processes, each of which "
-               "is a rank: name one device, or start one process",
+               "machine.devices names {} devices, but the program was started as several "
+               "processes, each of which is a rank: name one device, or start one process",
                devices.size());
   if (device.type() == runtime::DeviceType::kCpu) return;
   base::fail(ErrorCode::kUnsupported, "ranks of MPI train on CPUs so far, not on {}",
              device.name());
 }
 
-const WarningHandler& unheard() {
+const WarningHandler& no_warnings() {
   static const WarningHandler handler = [](std::string_view) {};
   return handler;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <string>
 #include <thread>
@@ -56,24 +57,21 @@ distributed::Communicator* rank_of_process();
 /// Refuses devices that a process of MPI can't train on.
 void require_ranks_of_mpi(const std::vector<std::string>& devices, const runtime::Device& device);
 
-/// Drops warnings: rank 0 says what there is to say.
-const WarningHandler& unheard();
+/// Drops warnings, which rank 0 has.
+const WarningHandler& no_warnings();
 
-/// What `work` returns, which is a rank's. If it throws, the other ranks end, too. `rank` is null
-/// where there is no other.
+/// An exception as other ranks hear of it.
+Error error_of(const std::exception_ptr& thrown);
+
+/// Returns the result of `work`, which is a rank's. If it throws, the other ranks end, too. `rank`
+/// is null where there is no other.
 template <typename Work>
 auto as_rank(distributed::Communicator* rank, const Work& work) {
   if (rank == nullptr) return work();
   try {
     return work();
-  } catch (const Error& error) {
-    rank->abort(error);
-    throw;
-  } catch (const std::exception& error) {
-    rank->abort(Error(ErrorCode::kInternal, error.what()));
-    throw;
   } catch (...) {
-    rank->abort(Error(ErrorCode::kInternal, "it was ended by its caller"));
+    rank->abort(error_of(std::current_exception()));
     throw;
   }
 }

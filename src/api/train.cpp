@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <sstream>
 
 #include "api/precision.h"
 #include "api/ranks.h"
@@ -13,6 +14,7 @@
 #include "base/counted.h"
 #include "io/checkpoint.h"
 #include "profiling/session.h"
+#include "runtime/threads.h"
 #include "training/config_page.h"
 #include "training/devices.h"
 #include "training/folds.h"
@@ -146,16 +148,31 @@ std::string config_reference() { return training::config_reference(); }
 
 std::string config_page() { return training::config_page(); }
 
-TrainReport train(const TrainRequest& request) {
-  const training::TrainConfig config = api::config_of(request);
-  SLUICE_CHECK(!training::has_checkpoint(training::fold_folder(config, 1) / io::kLastFolderName),
-               "'{}' holds the folds of a cross-validation; choose another output.directory for a "
-               "single run",
-               config.output.directory);
-  return api::train(request, config);
+namespace {
+
+/// Tokenizers as one text, for other ranks: the sizes of a blob's name and bytes, then both.
+std::string packed(const model_files::Tokenizers& tokenizers) {
+  std::string text;
+  for (const auto& [name, blob] : model_files::to_blobs(tokenizers)) {
+    text += fmt::format("{} {}\n", name.size(), blob.size()) + name + blob;
+  }
+  return text;
 }
 
-namespace {
+model_files::Tokenizers unpacked(const std::string& text) {
+  io::Container container;
+  container.origin = "rank 0";
+  std::istringstream words(text);
+  std::size_t name_size = 0, blob_size = 0;
+  while (words >> name_size >> blob_size) {
+    std::string name(name_size, ' '), blob(blob_size, ' ');
+    words.ignore();
+    words.read(name.data(), std::ssize(name));
+    words.read(blob.data(), std::ssize(blob));
+    container.blobs.emplace(std::move(name), std::move(blob));
+  }
+  return model_files::tokenizers_of(container);
+}
 
 /// One call of train() in this process, which may be one of several that MPI started.
 class Training {
@@ -168,7 +185,7 @@ class Training {
 
  private:
   bool leads() const { return process_ == nullptr || process_->rank() == 0; }
-  bool find_saved();
+  std::optional<model_files::Tokenizers> saved_tokenizers();
   void read();
   training::TrainResult train(distributed::Communicator* rank);
   TrainReport report_of(const training::TrainResult& result) const;
@@ -201,57 +218,58 @@ Training::Training(const TrainRequest& request, const training::TrainConfig& ask
   config_.device = devices_.front();
   if (process_ != nullptr) api::require_ranks_of_mpi(devices_, *device_);
   context_.set_interrupt(&request.interrupt);
-  context_.set_warnings(leads() ? &request.warnings : &api::unheard());
+  context_.set_warnings(leads() ? &request.warnings : &api::no_warnings());
   if (config_.autotune) context_.set_tuning(&tuning_);
   if (!request.quiet && leads()) progress_ = training::Progress::for_standard_error();
 }
 
 TrainReport Training::run() {
-  const api::RankThreadCount count(context_, config_, std::ssize(devices_));
+  runtime::use_threads(context_, config_.threads);
   read();
   if (devices_.size() == 1) return report_of(train(process_));
+  const api::RankThreadCount count(context_, config_, std::ssize(devices_));
   api::RankThreads others(config_, devices_, data_, count.threads());
   return report_of(api::as_rank(&others.first(), [&] { return train(&others.first()); }));
 }
 
-/// Claims the run's folder, and says whether there is something to resume.
-bool Training::find_saved() {
-  bool saved = false;
-  if (leads()) {
-    folder_.emplace(config_.output.directory);
-    saved = training::has_checkpoint(folder_->last());
-    SLUICE_CHECK(!saved || request_.resume,
-                 "'{}' holds a checkpoint: resume it or choose another output.directory",
-                 folder_->path().native());
+/// Claims the run's folder. Returns the tokenizers of the run to resume, if there is one.
+std::optional<model_files::Tokenizers> Training::saved_tokenizers() {
+  folder_.emplace(config_.output.directory);
+  if (!training::has_checkpoint(folder_->last())) {
+    training::require_trainable_start(config_);
+    return std::nullopt;
   }
-  return process_ == nullptr ? saved : distributed::any(*process_, saved);
+  SLUICE_CHECK(request_.resume,
+               "'{}' holds a checkpoint: resume it or choose another output.directory",
+               folder_->path().native());
+  resumes_ = true;
+  return training::load_run_tokenizers(folder_->path(), config_);
 }
 
+/// Rank 0 first: the others take its tokenizers and find the files that it prepares.
 void Training::read() {
-  resumes_ = find_saved();
-  std::optional<model_files::Tokenizers> saved;
-  if (resumes_) {
-    saved = training::load_run_tokenizers(config_.output.directory, config_);
+  const Preparing preparing(request_.preparing);
+  std::optional<model_files::Tokenizers> tokenizers;
+  if (leads()) {
+    tokenizers = saved_tokenizers();
   } else {
-    training::require_trainable_start(config_);
+    tokenizers = unpacked(distributed::from_first(*process_, ""));
   }
-  // Rank 0 first: it prepares files, which the others find.
-  if (!leads()) process_->exchange("");
-  {
-    const std::function<void(bool)> untold;
-    const Preparing preparing(leads() ? request_.preparing : untold);
-    data_ = api::read_data(config_, saved ? &*saved : nullptr, progress_ ? &*progress_ : nullptr,
-                           request_.interrupt);
+  data_ = api::read_data(config_, tokenizers ? &*tokenizers : nullptr,
+                         progress_ ? &*progress_ : nullptr, request_.interrupt);
+  if (process_ != nullptr) {
+    if (leads()) distributed::from_first(*process_, packed(data_.tokenizers));
+    process_->exchange("");  // so that all have read before one goes on
   }
-  if (process_ != nullptr && leads()) process_->exchange("");
   if (!progress_) return;
   for (const std::string& line : data_.notes) progress_->message(line);
 }
 
 training::TrainResult Training::train(distributed::Communicator* rank) {
-  profiling::Session profile(request_.profile, [&](const std::string& text) {
-    progress_ ? progress_->message(text) : profiling::print(text);
-  });
+  profiling::Session profile(leads() ? request_.profile : ProfileRequest(),
+                             [&](const std::string& text) {
+                               progress_ ? progress_->message(text) : profiling::print(text);
+                             });
   training::Trainer trainer(context_, config_, data_,
                             request_.resume ? training::Start::kResume : training::Start::kFresh,
                             std::move(folder_), rank);
@@ -298,8 +316,20 @@ TrainReport Training::report_of(const training::TrainResult& result) const {
 }  // namespace
 
 TrainReport api::train(const TrainRequest& request, const training::TrainConfig& config) {
-  distributed::Communicator* process = rank_of_process();
-  return as_rank(process, [&] { return Training(request, config, process).run(); });
+  return Training(request, config, nullptr).run();
+}
+
+TrainReport train(const TrainRequest& request) {
+  distributed::Communicator* process = api::rank_of_process();
+  return api::as_rank(process, [&] {
+    const training::TrainConfig config = api::config_of(request);
+    SLUICE_CHECK(
+        !training::has_checkpoint(training::fold_folder(config, 1) / io::kLastFolderName),
+        "'{}' holds the folds of a cross-validation; choose another output.directory for a single "
+        "run",
+        config.output.directory);
+    return Training(request, config, process).run();
+  });
 }
 
 }  // namespace sluice

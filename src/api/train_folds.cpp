@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "api/ranks.h"
 #include "api/train_request.h"
 #include "base/check.h"
 #include "distributed/launch.h"
@@ -46,15 +47,23 @@ training::FoldResult result_of(const TrainReport& run, std::int64_t fold) {
   return {run.steps, run.epochs, run.best_step, run.best_metric};
 }
 
+void refuse_processes() {
+  const std::int64_t processes = distributed::launched_processes();
+  if (processes == 1) return;
+  api::as_rank(api::rank_of_process(), [&] {
+    base::fail(ErrorCode::kUnsupported,
+               "a cross-validation runs in one process, but {} were started; name ranks by "
+               "machine.devices instead",
+               processes);
+  });
+}
+
 bool stop_asked(const TrainRequest& request) { return request.stop != nullptr && *request.stop; }
 
 }  // namespace
 
 FoldsReport train_folds(const TrainRequest& request, std::int64_t folds) {
-  SLUICE_CHECK(distributed::processes_of_mpi() == 1,
-               "a cross-validation runs in one process, but MPI started {}; name ranks by "
-               "machine.devices instead",
-               distributed::processes_of_mpi());
+  refuse_processes();
   const training::TrainConfig config = api::config_of(request);
   training::fold_config(config, folds, 1);  // refuses before a folder is made
   const training::RunFolder folder(config.output.directory);

@@ -41,15 +41,15 @@ class Communicator {
   /// Gives all ranks the values of rank `root`.
   virtual void broadcast(const Context& context, const Tensor& values, std::int64_t root) = 0;
 
-  /// What each rank says, by rank; of any size. Waits for all of them.
+  /// Returns the text of each rank, by rank. Waits for all of them.
   virtual std::vector<std::string> exchange(std::string_view own) = 0;
 
   /// Ends the work of all ranks: whoever waits for this one, now or later, throws this error. Of
-  /// several the first counts.
+  /// several the first counts. Ranks of MPI print it and end their processes.
   virtual void abort(const Error& error) noexcept = 0;
 };
 
-/// What rank 0 says.
+/// Returns the text of rank 0.
 std::string from_first(Communicator& ranks, std::string_view own);
 
 /// Whether it is true on some rank.

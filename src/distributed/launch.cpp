@@ -18,12 +18,10 @@ std::int64_t number_in(const char* variable) {
 
 }  // namespace
 
-std::int64_t processes_of_mpi() {
-  std::int64_t processes = std::max(number_in("OMPI_COMM_WORLD_SIZE"), number_in("PMI_SIZE"));
-  // Slurm starts processes of any kind; with PMIx they are ranks of MPI.
-  if (std::getenv("PMIX_RANK") != nullptr)
-    processes = std::max(processes, number_in("SLURM_NTASKS"));
-  return std::max<std::int64_t>(processes, 1);
+std::int64_t launched_processes() {
+  if (std::getenv("SLUICE_IGNORE_LAUNCHER") != nullptr) return 1;
+  return std::max({std::int64_t{1}, number_in("OMPI_COMM_WORLD_SIZE"), number_in("PMI_SIZE"),
+                   number_in("SLURM_STEP_NUM_TASKS")});
 }
 
 }  // namespace sluice::distributed

@@ -4,8 +4,8 @@
 
 namespace sluice::distributed {
 
-/// How many processes mpirun, or srun with PMI, started this program as; 1 without either. Told by
-/// their environment variables.
-std::int64_t processes_of_mpi();
+/// The number of processes that mpirun or srun started this program as, from their environment
+/// variables. 1 without either, and if SLUICE_IGNORE_LAUNCHER is set.
+std::int64_t launched_processes();
 
 }  // namespace sluice::distributed

@@ -19,8 +19,8 @@ struct MpiPart : runtime::Part {
 /// The one entry of libsluice_mpi.so.
 inline constexpr const char* kMpiEntry = "sluice_mpi_part";
 
-/// Starts MPI; called once in a process. Throws ErrorCode::kDevice with the reason if there is no
-/// such part or no MPI.
-std::unique_ptr<Communicator> start_mpi();
+/// Starts MPI as one of `processes`; called once in a process. Throws ErrorCode::kDevice with the
+/// reason if there is no such part, no MPI, or one that does not know the others.
+std::unique_ptr<Communicator> start_mpi(std::int64_t processes);
 
 }  // namespace sluice::distributed

@@ -23,27 +23,43 @@ struct InFloat32 {
   Tensor tensor;
 };
 
-std::string words_of(const std::vector<CarriedTensor>& carried) {
-  std::string words;
+/// The first rows of all tensors, behind the row of zeros, as bytes.
+std::string packed_rows(const std::vector<CarriedTensor>& carried, std::int64_t rows) {
+  std::string bytes;
   for (const CarriedTensor& one : carried) {
-    words.append(reinterpret_cast<const char*>(one.values.data()),
-                 one.values.size() * sizeof(float));
+    const std::int64_t width = one.shape[2];
+    for (std::int64_t layer = 0; layer < one.shape[0]; ++layer) {
+      bytes.append(
+          reinterpret_cast<const char*>(one.values.data() + (layer * one.shape[1] + 1) * width),
+          static_cast<std::size_t>(rows * width) * sizeof(float));
+    }
   }
-  return words;
+  return bytes;
 }
 
-/// Tensors like `like` with the values that another rank said.
-std::vector<CarriedTensor> heard(const std::string& words, const std::vector<CarriedTensor>& like) {
+/// The inverse; other rows are those of `like`.
+std::vector<CarriedTensor> unpacked_rows(const std::string& bytes,
+                                         const std::vector<CarriedTensor>& like,
+                                         std::int64_t rows) {
   std::vector<CarriedTensor> carried = like;
   std::size_t begin = 0;
   for (CarriedTensor& one : carried) {
-    const std::size_t bytes = one.values.size() * sizeof(float);
-    SLUICE_ASSERT(begin + bytes <= words.size());
-    std::memcpy(one.values.data(), words.data() + begin, bytes);
-    begin += bytes;
+    const std::int64_t width = one.shape[2];
+    const std::size_t count = static_cast<std::size_t>(rows * width) * sizeof(float);
+    for (std::int64_t layer = 0; layer < one.shape[0]; ++layer) {
+      SLUICE_ASSERT(begin + count <= bytes.size());
+      std::memcpy(one.values.data() + (layer * one.shape[1] + 1) * width, bytes.data() + begin,
+                  count);
+      begin += count;
+    }
   }
-  SLUICE_ASSERT(begin == words.size());
+  SLUICE_ASSERT(begin == bytes.size());
   return carried;
+}
+
+/// Rows that the tensors have room for, which are those of the whole batch.
+std::int64_t rows_of(const std::vector<CarriedTensor>& carried) {
+  return carried.empty() ? 0 : carried.front().shape[1] - 1;
 }
 
 /// Copies row `from_row` of all layers to row `to_row`; rows count from 0 behind the row of zeros.
@@ -83,12 +99,12 @@ void upload_carried(const Context& context, const models::Model& model,
 std::vector<CarriedTensor> gather_carried(const Context& context, const models::Model& model,
                                           distributed::Communicator& ranks) {
   const std::vector<CarriedTensor> own = download_carried(context, model);
-  const std::vector<std::string> all = ranks.exchange(words_of(own));
+  const std::int64_t rows = rows_of(own), of_rank = (rows + ranks.size() - 1) / ranks.size();
+  const std::vector<std::string> all = ranks.exchange(packed_rows(own, of_rank));
   std::vector<CarriedTensor> whole = own;
   for (std::int64_t rank = 0; rank < ranks.size(); ++rank) {
-    const auto theirs = heard(all[static_cast<std::size_t>(rank)], own);
+    const auto theirs = unpacked_rows(all[static_cast<std::size_t>(rank)], own, of_rank);
     for (std::size_t i = 0; i < whole.size(); ++i) {
-      const std::int64_t rows = whole[i].shape[1] - 1;
       for (std::int64_t row = rank; row < rows; row += ranks.size()) {
         copy_row(theirs[i], row / ranks.size(), whole[i], row);
       }
@@ -100,9 +116,9 @@ std::vector<CarriedTensor> gather_carried(const Context& context, const models::
 void scatter_carried(const Context& context, const models::Model& model,
                      distributed::Communicator& ranks) {
   std::vector<CarriedTensor> own = download_carried(context, model);
-  const std::vector<CarriedTensor> whole = heard(from_first(ranks, words_of(own)), own);
+  const std::int64_t rows = rows_of(own);
+  const auto whole = unpacked_rows(from_first(ranks, packed_rows(own, rows)), own, rows);
   for (std::size_t i = 0; i < own.size(); ++i) {
-    const std::int64_t rows = whole[i].shape[1] - 1;
     for (std::int64_t row = ranks.rank(); row < rows; row += ranks.size()) {
       copy_row(whole[i], row, own[i], row / ranks.size());
     }

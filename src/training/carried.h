@@ -16,18 +16,18 @@ struct CarriedTensor {
   std::vector<float> values;
 };
 
-/// What a model carries from batch to batch. Waits for the device.
+/// Returns Model::carried_tensors. Waits for the device.
 std::vector<CarriedTensor> download_carried(const runtime::Context& context,
                                             const models::Model& model);
 /// Tensors of the same names and shapes take its place.
 void upload_carried(const runtime::Context& context, const models::Model& model,
                     const std::vector<CarriedTensor>& carried);
 
-/// What one rank that had the rows of all of them (dealt_rows.h) would carry; on all ranks.
+/// Returns, on all ranks, the tensors that one rank with all rows (dealt_rows.h) would carry.
 std::vector<CarriedTensor> gather_carried(const runtime::Context& context,
                                           const models::Model& model,
                                           distributed::Communicator& ranks);
-/// Gives each rank its rows of what rank 0 carries.
+/// Gives each rank its rows of the tensors of rank 0.
 void scatter_carried(const runtime::Context& context, const models::Model& model,
                      distributed::Communicator& ranks);
 

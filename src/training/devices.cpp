@@ -19,14 +19,19 @@ std::vector<std::string> devices_of(const TrainConfig& config) {
   }
   if (devices.size() == 1) return devices;
   for (const std::string& device : devices) {
-    SLUICE_CHECK(device == devices.front() ||
-                     (device.starts_with("cuda") && devices.front().starts_with("cuda")),
+    const bool gpu = device.starts_with("cuda");
+    SLUICE_CHECK(
+        gpu || device == "cpu" || device == "test",
+        "machine.devices is '{}', but there is no device '{}'; list devices as in 'cpu,cpu'",
+        config.devices, device);
+    if (gpu) {
+      base::fail(ErrorCode::kUnsupported,
+                 "machine.devices is '{}', but ranks run on CPUs alone so far; name cpu several "
+                 "times, or one GPU",
+                 config.devices);
+    }
+    SLUICE_CHECK(device == devices.front(),
                  "machine.devices is '{}'; ranks run on devices of one kind", config.devices);
-    if (device == "cpu" || device == "test") continue;
-    base::fail(ErrorCode::kUnsupported,
-               "machine.devices is '{}'; several ranks run on CPUs alone so far: name cpu several "
-               "times, or one GPU",
-               config.devices);
   }
   return devices;
 }

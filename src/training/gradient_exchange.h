@@ -5,7 +5,7 @@
 
 namespace sluice::training {
 
-/// Makes what each rank found in its rows what all of them found in the whole batch.
+/// Sums gradients and losses over all ranks.
 class GradientExchange {
  public:
   /// `parameters` must be allocated with gradients; both must outlive this.

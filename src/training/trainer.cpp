@@ -68,6 +68,7 @@ Trainer::Trainer(const Context& context, const TrainConfig& config, TrainData da
       step_log_(context, most_loss_) {
   state_.threads = runtime::use_threads(context, config.threads);
   state_.device = context.device().name();
+  if (ranks_ != nullptr) state_.device += fmt::format(" x {}", ranks_->size());
   state_.train_fingerprint = data_.train->fingerprint();
   if (data_.validation) {
     state_.validation_fingerprint = data_.validation->fingerprint();
@@ -158,8 +159,17 @@ void Trainer::resume() {
 }
 
 void Trainer::require_same_start() {
-  distributed::agree(*ranks_, "configuration", to_toml(without_place(config_)));
-  distributed::agree(*ranks_, "set of training examples", std::to_string(state_.train_fingerprint));
+  SLUICE_CHECK(
+      !config_.autotune,
+      "machine.autotune is true, but {} ranks would each choose by their own clock; set it "
+      "to false",
+      ranks_->size());
+  const auto agree = [&](std::string_view what, const std::string& own) {
+    distributed::agree(*ranks_, what, own);
+  };
+  agree("configuration", to_toml(without_place(config_)));
+  agree("set of training examples", std::to_string(state_.train_fingerprint));
+  agree("set of examples to validate on", std::to_string(state_.validation_fingerprint));
 }
 
 // In the order in which all ranks say and hear it.

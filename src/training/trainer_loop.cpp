@@ -240,7 +240,8 @@ void Trainer::refuse_diverged(std::string_view what, double loss) const {
 // next one's.
 void Trainer::judge_last_step() {
   if (last_rows_.empty()) return;
-  last_rows_.resize(std::min(last_rows_.size(), kJudgedRows));
+  const auto ranks = static_cast<std::size_t>(ranks_ == nullptr ? 1 : ranks_->size());
+  last_rows_.resize(std::min((last_rows_.size() + ranks - 1) / ranks, kJudgedRows));
   const runtime::Span span(*context_, "validation");
   refuse_diverged("the loss",
                   mean_loss(unwatched_context(), step_->plans(), *data_.train, last_rows_));

@@ -37,7 +37,7 @@ class TrainingStep {
     /// gradients.
     bool loss_scaling = false;
     ScheduledSampling sampling = {};
-    /// Of which this is one; null: there is no other. Must outlive the step.
+    /// All ranks of the run; null without ranks. Must outlive the step.
     distributed::Communicator* ranks = nullptr;
   };
 

@@ -20,7 +20,11 @@ namespace {
 const std::vector<std::string> kRun{"training.max_epochs=4", "training.validate_every=7",
                                     "training.checkpoint_every=2"};
 
-bool has_mpi() { return std::system("command -v mpirun >/dev/null") == 0; }
+/// Whether there are mpirun and the part for it.
+bool has_mpi() {
+  const std::string part = "ls \"$(dirname \"$(command -v sluice)\")\"/lib/libsluice_mpi.so.*";
+  return run_in_shell("/", "command -v mpirun && " + part).code == 0;
+}
 
 /// `sluice train` with these settings as so many processes of mpirun, which share the cores.
 std::string command(std::int64_t processes, const std::vector<std::string>& settings) {
@@ -77,6 +81,33 @@ TEST(Ranks, OfOneProcessTrainLikeThoseOfMpi) {
   expect_same_models(threads, processes);
 }
 
+/// A file that one rank lacks, wherever the others are.
+TEST(Ranks, SayWhatOneOfThemLacks) {
+  if (!has_mpi()) GTEST_SKIP() << "mpirun is not installed";
+  const Workplace place;
+  place.write("rank.sh",
+              "[ $OMPI_COMM_WORLD_RANK = 0 ] || set -- \"$@\" --set data.tsv=nowhere.tsv\n"
+              "exec sluice \"$@\"\n");
+  std::string lacking = command(3, kRun);
+  lacking.replace(lacking.find(" sluice "), 8, " sh rank.sh ");
+  const Outcome outcome = run_in_shell(place.path(), lacking);
+  EXPECT_NE(outcome.code, 0);
+  const std::size_t first = outcome.err.find("sluice: error: rank 1: ");
+  ASSERT_NE(first, std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("nowhere.tsv", first), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("sluice: error: ", first + 1), std::string::npos) << outcome.err;
+}
+
+/// Processes that a launcher of another kind started would each train by themselves.
+TEST(Ranks, RefuseALauncherThatTheyDoNotKnow) {
+  if (!has_mpi()) GTEST_SKIP() << "mpirun is not installed";
+  const Workplace place;
+  Setting setting{.variables = {"PMI_SIZE=3"}};
+  place.expect_train_error({}, {"started as 3 processes, but MPI knows 1"}, setting);
+  setting.variables.push_back("SLUICE_IGNORE_LAUNCHER=1");
+  EXPECT_EQ(place.sluice(train_arguments(kRun), setting).code, 0);
+}
+
 TEST(Ranks, GoOnInAnotherNumber) {
   if (!has_mpi()) GTEST_SKIP() << "mpirun is not installed";
   const Workplace place;
@@ -105,7 +136,9 @@ TEST(Ranks, OneThatIsKilledEndsAll) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
+  std::int64_t attempts = 0;
   for (std::int64_t kills = 0; kills < most;) {
+    ASSERT_LE(++attempts, 20 * most) << "no run was met with all its ranks";
     Running running(place.path(), in_shell(command(kRanks, kRun)), {.program = "/bin/sh"});
     std::this_thread::sleep_for(whole * (random() % 1000) / 1000);
     const std::vector<pid_t> ranks = ranks_below(running.process());
@@ -146,7 +179,9 @@ TEST(Ranks, SayWhatIsWrongOnce) {
     EXPECT_NE(said[0].find(part), std::string::npos) << said[0];
   };
   expect(command(2, with(kRun, "machine.devices=cpu,cpu")), "each of which is a rank");
-  expect(command(2, with(kRun, "data.tsv=nowhere.tsv")), "nowhere.tsv");
+  expect(command(4, with(kRun, "data.tsv=nowhere.tsv")), "nowhere.tsv");
+  expect(command(3, with(kRun, "training.seed=x")), "training.seed");
+  expect(command(3, kRun) + " --folds 3", "a cross-validation runs in one process");
   // Ranks that were started with different settings.
   place.write("rank.sh", "exec sluice \"$@\" --set training.seed=$OMPI_COMM_WORLD_RANK\n");
   std::string differing = command(2, kRun);

@@ -90,6 +90,7 @@ nb::dict run(const std::string& config, const std::vector<std::string>& override
   dict["best_metric_text"] = to_text(report.best_metric_text);
   dict["best_step"] = report.best_step;
   dict["stopped"] = report.stopped;
+  dict["rank"] = report.rank;
   return dict;
 }
 

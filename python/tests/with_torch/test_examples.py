@@ -19,7 +19,7 @@ SMALL = {"torch_char_model.py": ["--most", "20000", "--width", "64", "--rows", "
 
 @lru_cache(maxsize=None)
 def output_of(script, *arguments):
-    return subprocess.check_output([sys.executable, EXAMPLES / script, *arguments], text=True)
+    return subprocess.check_output([sys.executable, EXAMPLES / script, *arguments], text=True, stderr=subprocess.PIPE)
 
 
 def numbers(pattern, text):
@@ -56,7 +56,13 @@ def test_losses_in_float64_are_torchs(script):
 @pytest.mark.parametrize("script", SMALL)
 def test_losses_in_fewer_bits_are_as_near_as_torchs(script, dtype, more, device):
     exact = losses_of(script, device, "float64")
-    allowed = 3 * largest_difference(losses_of(script, device, dtype), exact) + more
+    try:
+        rounded = losses_of(script, device, dtype)
+    except subprocess.CalledProcessError as error:
+        if "could not create a primitive" not in error.stderr:
+            raise
+        pytest.skip("torch has no such layer on this processor")
+    allowed = 3 * largest_difference(rounded, exact) + more
     assert largest_difference(losses_of(script, device, dtype, "--sluice"), exact) < allowed
 
 

@@ -69,8 +69,14 @@ void reduce(MPI_Comm ranks, std::int64_t rank, std::int64_t count, std::byte* va
 class MpiRank final : public Communicator {
  public:
   MpiRank() {
-    int provided = 0;
-    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "start");
+    int provided = 0, started = 0;
+    check(MPI_Initialized(&started), "tell whether it has started");
+    if (started != 0) {
+      check(MPI_Query_thread(&provided), "tell what threads may do");
+    } else {
+      check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "start");
+      ends_mpi_ = true;
+    }
     // Work of a device meets apart from what hosts say, in whatever thread it runs.
     check(MPI_Comm_dup(MPI_COMM_WORLD, &device_), "make a communicator");
     check(MPI_Comm_dup(MPI_COMM_WORLD, &host_), "make a communicator");
@@ -87,7 +93,11 @@ class MpiRank final : public Communicator {
                  "this MPI was built without threads (MPI_THREAD_MULTIPLE); take one with them");
     }
   }
-  ~MpiRank() override { MPI_Finalize(); }
+  ~MpiRank() override {
+    int ended = 0;
+    MPI_Finalized(&ended);
+    if (ends_mpi_ && ended == 0) MPI_Finalize();
+  }
   MpiRank(const MpiRank&) = delete;
   MpiRank& operator=(const MpiRank&) = delete;
 
@@ -145,9 +155,9 @@ class MpiRank final : public Communicator {
   }
 
   void abort(const Error& error) noexcept override {
-    // Where all fail alike, rank 0 says so and ends the others meanwhile. mpirun takes a second to
-    // kill who does not heed SIGTERM.
-    if (rank_ != 0) std::this_thread::sleep_for(std::chrono::seconds(3));
+    // Where several fail alike, the first of them says so and ends the others meanwhile, for which
+    // mpirun takes more than a second.
+    std::this_thread::sleep_for(std::min<std::int64_t>(rank_, 8) * std::chrono::seconds(2));
     std::fprintf(stderr, "sluice: error: rank %lld: %s\n", static_cast<long long>(rank_),
                  error.what());
     std::fflush(stderr);
@@ -165,6 +175,7 @@ class MpiRank final : public Communicator {
 
   MPI_Comm device_ = MPI_COMM_NULL, host_ = MPI_COMM_NULL;
   std::int64_t rank_ = 0, size_ = 1;
+  bool ends_mpi_ = false;  ///< a program that started MPI itself ends it
 };
 
 std::unique_ptr<Communicator> start() { return std::make_unique<MpiRank>(); }

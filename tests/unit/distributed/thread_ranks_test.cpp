@@ -1,7 +1,9 @@
 #include "distributed/threads/thread_ranks.h"
 
+#include <cmath>
 #include <numeric>
 #include <random>
+#include <type_traits>
 
 #include "unit/support/on_device.h"
 #include "unit/support/on_ranks.h"
@@ -22,7 +24,13 @@ class ThreadRanks : public ::testing::TestWithParam<const char*> {
   std::vector<T> drawn(std::int64_t rank, std::size_t count) const {
     std::mt19937 random(seed_ + static_cast<unsigned>(rank));
     std::vector<T> values(count);
-    for (T& value : values) value = static_cast<T>(random() % 200);
+    for (T& value : values) {
+      value = static_cast<T>(random() % 200);
+      // Of such different sizes that a sum depends on its order.
+      if constexpr (std::is_floating_point_v<T>) {
+        value = std::ldexp(value - 99.5f, static_cast<int>(random() % 40));
+      }
+    }
     return values;
   }
 

@@ -59,7 +59,9 @@ void for_tensors(const data::Batch& a, const data::Batch& b, const Compare& comp
 }
 
 TEST(DealtRows, EveryRowGoesToOneRank) {
-  std::mt19937 random(std::random_device{}());
+  const unsigned seed = std::random_device()();
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
   for (int i = 0; i < 30; ++i) {
     const std::int64_t rows = 1 + random() % 9, ranks = 1 + random() % 5;
     const data::Batch whole = numbered(rows, 1 + random() % 4, 1 + random() % 4);

@@ -186,8 +186,10 @@ class RankedRunsTest : public ::testing::TestWithParam<const char*> {
     // More ranks than rows, and another number of them each time the run goes on.
     Curve changing;
     const std::int64_t quarter = config_.loop.max_steps / 4;
-    for (const auto& [ranks, steps] : {std::pair{9, quarter}, {4, 2 * quarter + 1},
-                                       {2, 3 * quarter + 1}, {1, config_.loop.max_steps}}) {
+    for (const auto& [ranks, steps] : {std::pair{9, quarter},
+                                       {4, 2 * quarter + 1},
+                                       {2, 3 * quarter + 1},
+                                       {1, config_.loop.max_steps}}) {
       const Curve part = by_ranks(ranks, "changing", steps);
       changing.insert(changing.end(), part.begin(), part.end());
     }
@@ -290,7 +292,41 @@ TEST_P(RankedRunsTest, RefuseToDiffer) {
   }
 }
 
-/// A rank that fails ends the run on all of them, and the last checkpoint stays whole.
+/// The first rank throws from a hook in the midst of the run: the others end with its sentence, and
+/// the last checkpoint is whole.
+TEST_P(RankedRunsTest, OneThatFailsInMidRunEndsAll) {
+  use_text(4);
+  const TrainConfig config = config_in("run", 0);
+  const auto thrown = testing::on_ranks(3, [&](distributed::Communicator& rank) {
+    const auto device = runtime::open_device(config.device);
+    const Context context(*device);
+    std::optional<RunFolder> folder;
+    if (rank.rank() == 0) folder.emplace(config.output.directory);
+    Trainer trainer(context, config, task_of(config).read_data(config, nullptr), Start::kResume,
+                    std::move(folder), &rank);
+    TrainHooks hooks;
+    hooks.on_step = [](const StepReport& report) {
+      if (report.step == 7) throw Error(ErrorCode::kNumeric, "seven is enough");
+    };
+    trainer.run(hooks);
+  });
+  for (const std::string& one : thrown) EXPECT_EQ(one, "seven is enough");
+  EXPECT_LE(std::ssize(by_ranks(3, "run")), 2 * (config_.loop.max_steps - 5));
+}
+
+TEST_P(RankedRunsTest, RefuseToChooseByTheClock) {
+  use_text(0);
+  const auto thrown = testing::on_ranks(2, [&](distributed::Communicator& rank) {
+    TrainConfig config = config_in("run", 0);
+    config.autotune = true;
+    run(config, &rank);
+  });
+  for (const std::string& one : thrown) {
+    EXPECT_NE(one.find("machine.autotune is true, but 2 ranks"), std::string::npos) << one;
+  }
+}
+
+/// A rank that fails before the run leaves what there was.
 TEST_P(RankedRunsTest, OneThatFailsEndsAll) {
   use_text(0);
   by_ranks(2, "run", 3);
