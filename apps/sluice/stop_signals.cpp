@@ -15,6 +15,7 @@ sigset_t stop_set() {
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGUSR1);  // which mpirun and Slurm pass on without killing
   return set;
 }
 
@@ -50,7 +51,7 @@ void StopSignals::wait_for_signals(const std::stop_token& token) {
   bool interrupted = false;
   while (!token.stop_requested()) {
     const int signal = sigtimedwait(&set, nullptr, &kBetweenLooks);
-    if (signal != SIGTERM && signal != SIGINT) continue;
+    if (signal != SIGTERM && signal != SIGINT && signal != SIGUSR1) continue;
     if (signal == SIGINT && interrupted) ::_exit(130);
     interrupted = interrupted || signal == SIGINT;
     requested_ = true;

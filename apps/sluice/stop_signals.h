@@ -5,8 +5,8 @@
 
 namespace sluice::app {
 
-/// While one lives, SIGTERM and SIGINT do nothing but set a flag; a second SIGINT (Ctrl-C) ends the
-/// program at once. To be made before the process has other threads.
+/// While one lives, SIGTERM, SIGUSR1 and SIGINT do nothing but set a flag; a second SIGINT (Ctrl-C)
+/// ends the program at once. To be made before the process has other threads.
 ///
 /// No thread but one of its own ever takes these signals, so no handler interrupts a library that
 /// keeps data below the stack pointer, as oneDNN 2.6.3's dnnl_sgemm does (nothing here calls it,

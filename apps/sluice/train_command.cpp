@@ -105,7 +105,8 @@ void add_train(CLI::App& program) {
       "steps as the progress output counts them (default: the 11th to 15th of this run)");
   command->footer(
       "The output folder gets last/ (to resume from), best/ (to use) and tensorboard/.\n"
-      "Ctrl-C and SIGTERM save and stop. While data are being prepared, they stop at once. The "
+      "Ctrl-C, SIGTERM and SIGUSR1 save and stop. While data are being prepared, they stop at "
+      "once. The "
       "same\n"
       "command resumes, and ends with the same weights, to the bit, as a run that never "
       "stopped.\n\n"

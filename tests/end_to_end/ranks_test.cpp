@@ -122,6 +122,28 @@ TEST(Ranks, GoOnInAnotherNumber) {
   }
 }
 
+/// A signal to one rank stops all of them before the same step, and the same command goes on.
+TEST(Ranks, StopTogether) {
+  if (!has_mpi()) GTEST_SKIP() << "mpirun is not installed";
+  const Workplace uninterrupted, place;
+  const std::vector<std::string> run = with(kRun, "training.max_epochs=60");
+  Outcome outcome = run_in_shell(uninterrupted.path(), command(2, run));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  Running running(place.path(), in_shell(command(2, run)), {.program = "/bin/sh"});
+  for (int wait = 0; wait < 2000 && !std::filesystem::exists(place / "run/last"); ++wait) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  const std::vector<pid_t> ranks = ranks_below(running.process());
+  ASSERT_EQ(ranks.size(), 2u);
+  ::kill(ranks[1], SIGUSR1);
+  outcome = running.wait();
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("stopped after step"), std::string::npos) << outcome.out;
+  outcome = run_in_shell(place.path(), command(2, run));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  expect_same_models(place, uninterrupted);
+}
+
 /// Whichever rank is killed, and when: all end, the last checkpoint is whole, and the same command
 /// ends with the bits of a run that nobody killed.
 TEST(Ranks, OneThatIsKilledEndsAll) {
