@@ -105,11 +105,9 @@ void add_train(CLI::App& program) {
       "steps as the progress output counts them (default: the 11th to 15th of this run)");
   command->footer(
       "The output folder gets last/ (to resume from), best/ (to use) and tensorboard/.\n"
-      "Ctrl-C, SIGTERM and SIGUSR1 save and stop. While data are being prepared, they stop at "
-      "once. The "
-      "same\n"
-      "command resumes, and ends with the same weights, to the bit, as a run that never "
-      "stopped.\n\n"
+      "Ctrl-C, SIGTERM and SIGUSR1 save and stop. While data are being prepared, they stop at\n"
+      "once. The same command resumes, and ends with the same weights, to the bit, as a run that\n"
+      "never stopped.\n\n"
       "With --folds, each fold has such a folder: fold-1/ and so on. At the end, the command "
       "prints\n"
       "a table and writes it to folds.json: each fold's best validation, their mean and standard\n"

@@ -70,15 +70,19 @@ std::vector<pid_t> ranks_below(pid_t process) {
 
 TEST(Ranks, OfOneProcessTrainLikeThoseOfMpi) {
   if (!has_mpi()) GTEST_SKIP() << "mpirun is not installed";
-  const Workplace threads, processes;
-  std::vector<std::string> arguments = train_arguments(with(kRun, "machine.threads=1"));
-  arguments.insert(arguments.end(), {"--devices", "cpu,cpu,cpu"});
-  Outcome outcome = run(threads.path(), arguments);
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  outcome = run_in_shell(processes.path(), command(3, kRun));
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1) << outcome.out;
-  expect_same_models(threads, processes);
+  // The other has more gradients than MPI is given at once.
+  const std::vector<std::string> large{"model.hidden=600", "training.max_steps=2"};
+  for (const std::vector<std::string>& settings : {kRun, large}) {
+    const Workplace threads, processes;
+    std::vector<std::string> arguments = train_arguments(with(settings, "machine.threads=1"));
+    arguments.insert(arguments.end(), {"--devices", "cpu,cpu,cpu"});
+    Outcome outcome = run(threads.path(), arguments);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    outcome = run_in_shell(processes.path(), command(3, settings));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1) << outcome.out;
+    expect_same_models(threads, processes);
+  }
 }
 
 /// A file that one rank lacks, wherever the others are.
