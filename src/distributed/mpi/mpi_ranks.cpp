@@ -157,7 +157,7 @@ class MpiRank final : public Communicator {
   void abort(const Error& error) noexcept override {
     // Where several fail alike, the first of them says so and ends the others meanwhile, for which
     // mpirun takes more than a second.
-    std::this_thread::sleep_for(std::min<std::int64_t>(rank_, 8) * std::chrono::seconds(2));
+    std::this_thread::sleep_for(std::min<std::int64_t>(rank_, 5) * std::chrono::seconds(3));
     std::fprintf(stderr, "sluice: error: rank %lld: %s\n", static_cast<long long>(rank_),
                  error.what());
     std::fflush(stderr);
