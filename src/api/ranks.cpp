@@ -47,15 +47,12 @@ void run_rank(const training::TrainConfig& config, training::TrainData data, std
 
 RankThreadCount::RankThreadCount(const runtime::Context& context,
                                  const training::TrainConfig& config, std::int64_t ranks)
-    : before_(ranks > 1 ? omp_get_max_threads() : 0) {
-  std::int64_t wanted = config.threads;
-  if (ranks > 1 && wanted == 0) wanted = std::max<std::int64_t>(1, before_ / ranks);
-  threads_ = runtime::use_threads(context, wanted);
-}
+    : before_(omp_get_max_threads()),
+      threads_(runtime::use_threads(context, config.threads > 0
+                                                 ? config.threads
+                                                 : std::max<std::int64_t>(1, before_ / ranks))) {}
 
-RankThreadCount::~RankThreadCount() {
-  if (before_ > 0) omp_set_num_threads(before_);
-}
+RankThreadCount::~RankThreadCount() { omp_set_num_threads(before_); }
 
 RankThreads::RankThreads(const training::TrainConfig& config,
                          const std::vector<std::string>& devices, const training::TrainData& data,
@@ -68,7 +65,7 @@ RankThreads::RankThreads(const training::TrainConfig& config,
       threads_.emplace_back(run_rank, own, data, threads, std::ref(*ranks_[rank]));
     }
   } catch (...) {
-    first().abort(error_of(std::current_exception()));  // for which those that run wait
+    first().abort(error_of(std::current_exception()));  // else those that run wait for ever
     threads_.clear();
     throw;
   }

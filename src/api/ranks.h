@@ -14,8 +14,8 @@
 
 namespace sluice::api {
 
-/// OpenMP's threads for a rank of so many, in this thread until this goes: machine.threads or, if
-/// that is 0, an equal part of those that one rank would take.
+/// Sets the number of OpenMP's threads that each of several ranks in this process takes:
+/// machine.threads or, if that is 0, an equal part of the present number. Restores it at the end.
 class RankThreadCount {
  public:
   RankThreadCount(const runtime::Context& context, const training::TrainConfig& config,
@@ -27,15 +27,15 @@ class RankThreadCount {
   std::int64_t threads() const { return threads_; }
 
  private:
-  int before_;  ///< 0: they stay
+  int before_;
   std::int64_t threads_;
 };
 
-/// The ranks of a run but for rank 0, each in a thread of this process. Rank 0 is the thread that
-/// makes this.
+/// All ranks of a run but rank 0, each in a thread of this process. Rank 0 is the thread that makes
+/// this.
 class RankThreads {
  public:
-  /// A rank for each of `devices`, the first of which is rank 0's; each takes so many threads.
+  /// Starts a rank with `threads` threads for each of `devices` but the first, which is rank 0's.
   RankThreads(const training::TrainConfig& config, const std::vector<std::string>& devices,
               const training::TrainData& data, std::int64_t threads);
   /// Waits for the other ranks.
@@ -57,7 +57,7 @@ distributed::Communicator* rank_of_process();
 /// Refuses devices that a process of MPI can't train on.
 void require_ranks_of_mpi(const std::vector<std::string>& devices, const runtime::Device& device);
 
-/// Drops warnings, which rank 0 has.
+/// Drops warnings: rank 0 has the same ones.
 const WarningHandler& no_warnings();
 
 /// An exception as other ranks hear of it.

@@ -246,15 +246,12 @@ std::optional<model_files::Tokenizers> Training::saved_tokenizers() {
   return training::load_run_tokenizers(folder_->path(), config_);
 }
 
-/// Rank 0 first: the others take its tokenizers and find the files that it prepares.
+/// Rank 0 reads first. The others take its tokenizers and find the files that it prepares.
 void Training::read() {
-  const Preparing preparing(request_.preparing);
   std::optional<model_files::Tokenizers> tokenizers;
-  if (leads()) {
-    tokenizers = saved_tokenizers();
-  } else {
-    tokenizers = unpacked(distributed::from_first(*process_, ""));
-  }
+  if (leads()) tokenizers = saved_tokenizers();
+  const Preparing preparing(request_.preparing);
+  if (!leads()) tokenizers = unpacked(distributed::from_first(*process_, ""));
   data_ = api::read_data(config_, tokenizers ? &*tokenizers : nullptr,
                          progress_ ? &*progress_ : nullptr, request_.interrupt);
   if (process_ != nullptr) {

@@ -9,7 +9,7 @@
 /// mpirun or srun: everything else runs without MPI.
 namespace sluice::distributed {
 
-/// What libsluice_mpi.so offers.
+/// The function of libsluice_mpi.so.
 struct MpiPart : runtime::Part {
   /// Starts MPI and returns this process's rank, on a device that runs host functions. MPI ends
   /// with the rank, and can't be started again. Its abort() prints the error's sentence and ends

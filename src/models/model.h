@@ -42,7 +42,7 @@ struct Batch {
   Tensor resets = {};
 };
 
-/// What a pass over a batch is normalised, randomised and watched by.
+/// Normalisation, randomness and probe of a pass over a batch.
 struct Pass {
   double label_smoothing = 0;
   Tensor scale;            ///< float64 [1]: factor of the loss sum's gradient, e.g. 1 / targets

@@ -8,13 +8,14 @@
 namespace sluice::training {
 namespace {
 
-/// Which rows of a batch of `rows` a rank has, and how many it is padded to.
+/// One rank's share of a batch of `rows`.
 struct Deal {
   std::int64_t rows, rank, ranks;
 
   std::int64_t padded() const { return (rows + ranks - 1) / ranks; }
 
-  /// Of values [time, rows, width], or [time, rows]; padding is 0. Nothing of nothing.
+  /// Returns the rank's rows of values [time, rows, width] or [time, rows], padded with 0. Empty
+  /// stays empty.
   template <typename Number>
   std::vector<Number> of(const std::vector<Number>& values, std::int64_t time) const {
     if (values.empty()) return {};

@@ -41,12 +41,14 @@ class Optimizer {
   /// What the weights of the parameters in average_sum() sum to after so many steps, at least one.
   double average_weight(std::int64_t steps) const;
 
+  /// Returns the tensors that a step changes beside the parameters: moments and, if there is one,
+  /// the loss scale.
+  std::vector<Tensor> state() const;
+
   /// The moments of each parameter as float32 "optimizer.first_moment.<parameter>" (adam also
   /// "second_moment", sgd "momentum"; with ema_decay "average_sum"), of the parameter's shape.
   /// The loss scale as "optimizer.loss_scale".
   void save(const Context& context, io::TensorTable& tensors) const;
-  /// What a step changes beside the parameters: the moments, and the loss scale if there is one.
-  std::vector<Tensor> state() const;
   /// Takes them back; throws ErrorCode::kFormat if one lacks or has another shape. A run whose loss
   /// was not scaled begins with a new scale.
   void load(const Context& context, const io::Container& container) const;

@@ -21,7 +21,7 @@ data::BatchOptions batch_options(const TrainConfig& config) {
   return {config.loop.max_tokens, config.loop.max_rows, config.loop.pool};
 }
 
-/// What may differ between ranks is left out.
+/// The configuration without the keys that may differ between ranks.
 TrainConfig without_place(TrainConfig config) {
   config.device.clear();
   config.threads = 0;

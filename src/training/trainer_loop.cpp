@@ -161,7 +161,7 @@ void Trainer::log_weights() {
   weights_step_ = state_.step;
 }
 
-// By rank 0, whose weights are everybody's; the others wait and hear what decides how to go on.
+// Rank 0 validates, for all have the same weights. The others wait for its verdict.
 std::optional<ValidationReport> Trainer::validate() {
   read_steps();
   if (ranks_ == nullptr) return validate_alone();

@@ -8,7 +8,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// What `sluice check` is asked with a model of each kind.
+/// Arguments of `sluice check` for a model of each kind.
 class Check : public ::testing::Test {
  protected:
   Outcome check(std::vector<std::string> arguments) const {

@@ -60,8 +60,8 @@ def test_recurrent_dropout_has_kerass_distribution(kind, dropout):
     # The difference of two means of so many draws is normal; five of its standard deviations happen once in millions.
     deviation = np.sqrt((moments[0].var(0) + moments[1].var(0)) / rows)
     difference = np.abs(moments[0].mean(0) - moments[1].mean(0))
-    # What has no mask in it differs by rounding alone.
-    assert (difference <= 5.5 * deviation + 1e-5).all(), (difference / (deviation + 1e-9)).max()
+    # Moments without a mask in them differ by rounding alone, of outputs in float32.
+    assert (difference <= 5.5 * deviation + 1e-6 * (1 + np.abs(moments[1].mean(0)))).all(), (difference / (deviation + 1e-9)).max()
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)

@@ -157,7 +157,8 @@ def test_backward_of_what_was_used_runs_forward_again(device, monkeypatch):
     assert len(runs) == 5
 
 
-def test_weights_of_one_call_are_not_taken_for_those_of_another(device):
+def test_weights_of_one_call_are_not_taken_for_those_of_another(device, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     own, x = small(device)
     reference = torch.nn.LSTM(4, 6, 2, device=device).eval()
     reference.load_state_dict(own.state_dict())
@@ -170,8 +171,7 @@ def test_weights_of_one_call_are_not_taken_for_those_of_another(device):
                 found = torch.func.functional_call(own, weights, (x,))[0]
                 del weights
                 expected = torch.func.functional_call(reference, {"weight_hh_l0": base * scale}, (x,))[0]
-                # GPUs multiply in TF32.
-                assert torch.allclose(found, expected, atol=1e-5 if device.type == "cpu" else 1e-3)
+                assert torch.allclose(found, expected, atol=1e-5)
 
 
 def test_second_derivatives_are_refused_in_a_sentence(device):

@@ -58,7 +58,7 @@ class Meeting {
   std::optional<Error> error_;
 };
 
-/// What all ranks share. Device and host work meet apart: a device runs late.
+/// State shared by all ranks. Work on devices meets apart from the hosts, because it runs later.
 struct Group {
   explicit Group(std::int64_t ranks) : size(ranks), device(ranks), host(ranks) {}
 

@@ -51,7 +51,7 @@ std::span<const Candidate> candidates(const runtime::Device& device) {
 
 namespace {
 
-/// What the context's Tuning names, if it is a decoder's; else "auto".
+/// Returns the implementation that the context's Tuning names for decoders, else "auto".
 std::string_view named_choice(const Context& context) {
   const runtime::Tuning* tuning = context.tuning();
   const std::string* named = tuning == nullptr ? nullptr : tuning->find(recurrent::kEveryStack);

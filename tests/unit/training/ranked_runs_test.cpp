@@ -121,14 +121,14 @@ class RankedRunsTest : public ::testing::TestWithParam<const char*> {
     return config;
   }
 
-  /// One trainer, of `ranks` or of a run that knows of none. `nudge`: parameters start a last bit
-  /// away.
-  static Curve run(const TrainConfig& config, distributed::Communicator* ranks, int nudge = 0) {
+  /// Runs one trainer, of `ranks` or of a run that knows of none. `nudge`: parameters start a last
+  /// bit away.
+  static TrainResult train(const TrainConfig& config, distributed::Communicator* ranks,
+                           const TrainHooks& hooks, int nudge = 0) {
     const auto device = runtime::open_device(config.device);
     const Context context(*device);
-    const bool leads = ranks == nullptr || ranks->rank() == 0;
     std::optional<RunFolder> folder;
-    if (leads) folder.emplace(config.output.directory);
+    if (ranks == nullptr || ranks->rank() == 0) folder.emplace(config.output.directory);
     Trainer trainer(context, config, task_of(config).read_data(config, nullptr), Start::kResume,
                     std::move(folder), ranks);
     if (nudge != 0) {
@@ -137,13 +137,17 @@ class RankedRunsTest : public ::testing::TestWithParam<const char*> {
       for (float& value : values) value = std::nextafter(value, nudge > 0 ? 9.0f : -9.0f);
       context.upload<float>(parameters.values(), values);
     }
+    return trainer.run(hooks);
+  }
+
+  static Curve run(const TrainConfig& config, distributed::Communicator* ranks, int nudge = 0) {
     Curve curve;
     TrainHooks hooks;
     hooks.on_step = [&](const StepReport& report) {
       curve.push_back(report.loss);
       curve.push_back(report.gradient_norm);
     };
-    trainer.run(hooks);
+    train(config, ranks, hooks, nudge);
     return curve;
   }
 
@@ -259,16 +263,10 @@ TEST_P(RankedRunsTest, StopTogether) {
   std::atomic<bool> stop = false;
   std::vector<TrainResult> results(3);
   const auto thrown = testing::on_ranks(3, [&](distributed::Communicator& rank) {
-    const auto device = runtime::open_device(config.device);
-    const Context context(*device);
-    std::optional<RunFolder> folder;
-    if (rank.rank() == 0) folder.emplace(config.output.directory);
-    Trainer trainer(context, config, task_of(config).read_data(config, nullptr), Start::kResume,
-                    std::move(folder), &rank);
     TrainHooks hooks;
     if (rank.rank() == 0) hooks.stop = &stop;
     hooks.on_validation = [&](const ValidationReport&) { stop = true; };
-    results[static_cast<std::size_t>(rank.rank())] = trainer.run(hooks);
+    results[static_cast<std::size_t>(rank.rank())] = train(config, &rank, hooks);
   });
   EXPECT_EQ(thrown, testing::no_errors(3));
   for (const TrainResult& result : results) {
@@ -298,17 +296,11 @@ TEST_P(RankedRunsTest, OneThatFailsInMidRunEndsAll) {
   use_text(4);
   const TrainConfig config = config_in("run", 0);
   const auto thrown = testing::on_ranks(3, [&](distributed::Communicator& rank) {
-    const auto device = runtime::open_device(config.device);
-    const Context context(*device);
-    std::optional<RunFolder> folder;
-    if (rank.rank() == 0) folder.emplace(config.output.directory);
-    Trainer trainer(context, config, task_of(config).read_data(config, nullptr), Start::kResume,
-                    std::move(folder), &rank);
     TrainHooks hooks;
     hooks.on_step = [](const StepReport& report) {
       if (report.step == 7) throw Error(ErrorCode::kNumeric, "seven is enough");
     };
-    trainer.run(hooks);
+    train(config, &rank, hooks);
   });
   for (const std::string& one : thrown) EXPECT_EQ(one, "seven is enough");
   EXPECT_LE(std::ssize(by_ranks(3, "run")), 2 * (config_.loop.max_steps - 5));
