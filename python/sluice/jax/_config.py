@@ -116,15 +116,15 @@ class Config:
 
         JAX traces a call before it knows where it will run. Raises what the default device says if no device runs it.
         """
-        sizes, failed = [], None
+        sizes, errors = [], []
         for device in _devices():
             try:
                 plan = self._plan(device, time, rows, training, resets)
                 sizes.append((plan.packed_bytes, plan.workspace_bytes, plan.reserve_bytes))
             except (ValueError, NotImplementedError, _native.DeviceError) as error:
-                failed = failed or error
+                errors.append(error)
         if not sizes:
-            raise failed
+            raise errors[-1 if _defaults_to_cpu() else 0]
         return tuple(max(each) for each in zip(*sizes))
 
     def _plan(self, device, time, rows, training, resets):
@@ -140,12 +140,17 @@ class Config:
 
 @lru_cache(maxsize=1)
 def _devices():
-    """Names of devices for whose kind JAX may compile; the default's comes first."""
+    """Names of devices for whose kind JAX may compile; the CPU comes last."""
     try:
         gpus = jax.devices("cuda")
     except RuntimeError:
         return ("cpu",)
     return (f"cuda:{gpus[0].local_hardware_id}", "cpu")
+
+
+def _defaults_to_cpu():
+    default = jax.config.jax_default_device or jax.default_backend()
+    return getattr(default, "platform", default) == "cpu"
 
 
 @lru_cache(maxsize=None)

@@ -95,7 +95,7 @@ CASES = {
     "implementation_none": (TypeError, "implementation is of type NoneType; it must be a name",
                             lambda: lstm(X, WEIGHTS, implementation=None)),
     "implementation": (NotImplementedError, "no_such", lambda: lstm(X, WEIGHTS, implementation="no_such")),
-    "declined": (NotImplementedError, "amx|avx", lambda: lstm(X, WEIGHTS, implementation="amx")),
+    "declined": (NotImplementedError, "amx|avx", lambda: lstm(X, WEIGHTS, implementation="amx")),  # no float64 there
     "dropout": (ValueError, "dropout is 1.5; a rate is", lambda: lstm(X, WEIGHTS, dropout=1.5)),
     "dropout_none": (TypeError, "dropout is of type NoneType; it must be a number", lambda: lstm(X, WEIGHTS, dropout=None)),
     "dropout_traced": (TypeError, "dropout is of type .*Tracer; it must be a number that is known before tracing",

@@ -43,13 +43,13 @@ def loss(function):
 
 def test_exported_calls_run_in_another_process(tmp_path):
     file = tmp_path / "lstm.bin"
-    file.write_bytes(jax.export.export(run, disabled_checks=CHECKS)(WEIGHTS, X).serialize())
+    file.write_bytes(jax.export.export(run, platforms=["cpu"], disabled_checks=CHECKS)(WEIGHTS, X).serialize())
     np.savez(f"{file}.npz", **WEIGHTS, x=X, expected=run(WEIGHTS, X))
     subprocess.run([sys.executable, "-c", _READ, str(file)], check=True, env={**os.environ, "JAX_PLATFORMS": "cpu"})
 
 
 def test_exported_gradients():
-    data = jax.export.export(run, disabled_checks=CHECKS)(WEIGHTS, X).serialize(vjp_order=1)
+    data = jax.export.export(run, platforms=["cpu"], disabled_checks=CHECKS)(WEIGHTS, X).serialize(vjp_order=1)
     found = jax.grad(loss(jax.export.deserialize(data).call), (0, 1))(WEIGHTS, X)
     assert_close(found, jax.grad(loss(run), (0, 1))(WEIGHTS, X), 0.0, MESSAGE)
 

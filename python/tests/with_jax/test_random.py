@@ -62,9 +62,10 @@ def test_agrees_with_sluice_numpy(number):
     slope = case.rng.standard_normal(y.shape).astype(np.float32)
     gradients = stack.backward(slope)
     inputs = converted(case.inputs, jnp.float32)
-    found, pull = jax.vjp(lambda inputs: case.found(inputs)[0], inputs)
+    # The plan of sluice.numpy may be for more steps and rows. That changes no result, but where it changes the implementation.
+    name = stack.explain(case.time, case.rows).split("\n")[0]
+    found, pull = jax.vjp(lambda inputs: case.found(inputs, implementation=name)[0], inputs)
     own = pull(jnp.asarray(slope))[0]
-    # The same kernels run, in plans for other numbers of steps and rows; those change no result.
     np.testing.assert_array_equal(found, y)
     np.testing.assert_array_equal(own["x"], gradients.x)
     for name, value in gradients.weights.items():

@@ -10,6 +10,8 @@ struct Isa {
   using Vector = Avx2Vector;
   static constexpr int kStep = 1;
   static constexpr int kDepthUnit = 1;
+  static constexpr bool kBlocksApart = true;
+  static constexpr int kAheadLevel = 2;
   static constexpr int kRegisters = 16;
   static constexpr int kVectorRegisters = 2;
   static constexpr int kTileColumns = 1;

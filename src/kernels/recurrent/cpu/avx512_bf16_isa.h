@@ -60,6 +60,8 @@ struct Avx512Bf16Isa {
   using Word = Bf16Pairs;
   static constexpr int kStep = 2;
   static constexpr int kDepthUnit = 2;
+  static constexpr bool kBlocksApart = false;
+  static constexpr int kAheadLevel = 1;
   static constexpr int kRegisters = 32;
   static constexpr int kVectorRegisters = 1;
   static constexpr int kTileColumns = 4;

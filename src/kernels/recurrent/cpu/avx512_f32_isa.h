@@ -14,6 +14,8 @@ struct Avx512F32Isa {
   using Word = Avx512Vector;
   static constexpr int kStep = 1;
   static constexpr int kDepthUnit = 1;
+  static constexpr bool kBlocksApart = false;
+  static constexpr int kAheadLevel = 1;
   static constexpr int kRegisters = 32;
   static constexpr int kVectorRegisters = 1;
   static constexpr int kTileColumns = 4;

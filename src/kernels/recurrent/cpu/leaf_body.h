@@ -8,8 +8,9 @@
 /// The leaf of any vector instruction set, written once over a class Isa (leaf_tile.h).
 namespace sluice::kernels::recurrent::cpu {
 
-/// Packed layout: [panel][depth / kDepthUnit][block][kDepthUnit / kStep][16][kStep], the depth
-/// padded with zeros to a multiple of kDepthUnit.
+/// Packed layout: [panel][depth / kDepthUnit][block][kDepthUnit / kStep][16][kStep], or, with
+/// kBlocksApart, [panel][block][depth / kStep][16][kStep]; the depth padded with zeros to a
+/// multiple of kDepthUnit.
 template <class Isa>
 struct LeafBody {
   using T = typename Isa::T;
@@ -173,8 +174,8 @@ struct LeafBody {
     const std::int64_t filled = smaller_of(kPanel, padded_depth<Isa>(args.depth) - k_begin);
     for (std::int64_t i = 0; i < filled; i += Isa::kStep) {
       const std::int64_t k = k_begin + i;
-      const std::int64_t row = (k / kUnit * args.blocks + block) * kUnit + k % kUnit;
-      Isa::store_packed(start + row * kPanel, square[i]);
+      const std::int64_t row = Isa::kBlocksApart ? k : k / kUnit * args.blocks * kUnit + k % kUnit;
+      Isa::store_packed(start + block * block_stride<Isa>(args.depth) + row * kPanel, square[i]);
     }
   }
 };

@@ -10,6 +10,8 @@
 ///   Vector        a panel's width of float32 (vector_avx512.h, vector_avx2.h)
 ///   kStep         consecutive elements of the depth that one multiply_add takes
 ///   kDepthUnit    the packed depth is a multiple of it; itself a multiple of kStep
+///   kBlocksApart  whether the packed blocks of a panel follow each other whole, or by depth units
+///   kAheadLevel   the cache that the next panel is prefetched to, 1 or 2
 ///   kRegisters    how many vector registers there are
 ///   kVectorRegisters  how many of them a Vector takes
 ///   kTileColumns  columns of the tiles that cover many rows, at most
@@ -59,6 +61,12 @@ constexpr bool tile_fits(int rows, int columns) {
   return rows * columns * kEach + smaller_of(rows + kEach, columns * kEach + 1) <= Isa::kRegisters;
 }
 
+/// Elements from a packed block to the next one of its panel.
+template <class Isa>
+constexpr std::int64_t block_stride(std::int64_t depth) {
+  return kPanel * (Isa::kBlocksApart ? padded_depth<Isa>(depth) : Isa::kDepthUnit);
+}
+
 /// Rows of the tiles that cover many rows.
 template <class Isa>
 constexpr int most_rows(int blocks) {
@@ -94,8 +102,9 @@ struct Ahead {
   const char* next;
   std::int64_t bytes;  ///< of two steps
 
+  template <int kLevel>
   void advance() {
-    __builtin_prefetch(next);
+    __builtin_prefetch(next, 0, 4 - kLevel);
     next += bytes;
   }
 };
@@ -109,10 +118,9 @@ template <class Isa, int kRows, int kPanels, int kTileBlocks, int kBlocks, bool 
   using Element = decltype(Isa::broadcast(a[0]));
   using Weights = decltype(Isa::weights(weights));
   constexpr int kColumns = kPanels * kTileBlocks;
-  // One block's weights for a unit of the depth lie together, in steps.
-  constexpr std::int64_t kColumn = kPanel * Isa::kDepthUnit;
+  const std::int64_t block = block_stride<Isa>(depth);
   const auto of_column = [&](int column) __attribute__((always_inline)) {
-    return Isa::weights(weights + column / kTileBlocks * stride + column % kTileBlocks * kColumn);
+    return Isa::weights(weights + column / kTileBlocks * stride + column % kTileBlocks * block);
   };
   Ahead soon = ahead;
   const auto step = [&](const auto& broadcast, std::int64_t k) __attribute__((always_inline)) {
@@ -142,14 +150,15 @@ template <class Isa, int kRows, int kPanels, int kTileBlocks, int kBlocks, bool 
       }
     }
     weights += kPanel * Isa::kStep;
-    if (Isa::kStep == Isa::kDepthUnit || (k + Isa::kStep) % Isa::kDepthUnit == 0) {
-      weights += (kBlocks - 1) * kColumn;
+    if (!Isa::kBlocksApart &&
+        (Isa::kStep == Isa::kDepthUnit || (k + Isa::kStep) % Isa::kDepthUnit == 0)) {
+      weights += (kBlocks - 1) * block;
     }
   };
   std::int64_t k = 0;
   if constexpr (kAhead) {
     for (; k + 2 * Isa::kStep <= depth; k += 2 * Isa::kStep) {
-      soon.advance();
+      soon.template advance<Isa::kAheadLevel>();
       step(Isa::broadcast, k);
       step(Isa::broadcast, k + Isa::kStep);
     }
@@ -192,8 +201,8 @@ template <class Isa, class Job, int kRows, int kPanels, int kTileBlocks, bool kA
   });
   const std::int64_t stride = panel_stride<Isa>(job.depth(), Job::kBlocks);
   multiply<Isa, kRows, kPanels, kTileBlocks, Job::kBlocks, kAhead>(
-      a, job.depth(), job.packed() + panel * stride + block * kPanel * Isa::kDepthUnit, stride,
-      ahead, sums);
+      a, job.depth(), job.packed() + panel * stride + block * block_stride<Isa>(job.depth()),
+      stride, ahead, sums);
   each([&](int row, int column, int slot, int of) __attribute__((always_inline)) {
     if constexpr (Job::kDirect) {
       job.finish(sums[row][column], rows[row], panel + slot, of);

@@ -10,6 +10,8 @@ class ForwardPlaces : protected StepPlaces {
   ForwardPlaces(const Run& run, std::int64_t layer, std::int64_t direction)
       : StepPlaces(run, layer, direction, StepPass::kForward),
         training_(run.engine.descriptor.training),
+        projects_into_y_(sizes_.projected && !training_ && sizes_.directions == 1 &&
+                         !run.lengths() && !run.engine.descriptor.has_extras()),
         packed_(run.engine.packed.layers[static_cast<std::size_t>(layer)]) {
     const auto i = static_cast<std::size_t>(index_);
     const ForwardLayout& layout = run.engine.workspace.forward;
@@ -41,6 +43,7 @@ class ForwardPlaces : protected StepPlaces {
   /// The state before step s: all are kept for backward, else two take turns.
   std::byte* h_at(std::int64_t s) const {
     if (s == 0 && h_first_) return h_first_;
+    if (s > 0 && projects_into_y_) return y_at(walk_.time_of(s - 1));
     if (s == walk_.steps && h_last_) return h_last_;
     return run_.element(h_, (training_ ? walk_.state_row(s) : s % 2) * rows_ * output_);
   }
@@ -84,6 +87,9 @@ class ForwardPlaces : protected StepPlaces {
   }
 
   const bool training_;
+  /// Whether the product of a projection is the output as it stands, and the next step reads it
+  /// there.
+  const bool projects_into_y_;
   const PackedLayer& packed_;
   std::byte *h_first_ = nullptr, *h_last_ = nullptr;
   float *c_first_ = nullptr, *c_last_ = nullptr;
@@ -98,7 +104,7 @@ class ForwardPlaces : protected StepPlaces {
   void bind_states() {
     if (run_.engine.descriptor.has_extras()) return;
     // Where they are the same, blocks of a step would overwrite what others read.
-    if (h0() != hn() && can_copy(hn())) h_last_ = hn();
+    if (!projects_into_y_ && h0() != hn() && can_copy(hn())) h_last_ = hn();
     if (training_) {
       h_first_ = run_.lone_h0(layer_, direction_);
       c_first_ = run_.lone_c0(layer_, direction_);

@@ -270,8 +270,14 @@ class DirectionForward : ForwardPlaces {
   void project(std::int64_t s) const {
     const std::int64_t t = walk_.time_of(s);
     const PackedDirection& packed = packed_.directions[static_cast<std::size_t>(direction_)];
-    multiply(run_, lane_, rows_, output_, sizes_.hidden, {h_full_at(t), sizes_.hidden},
-             forward_factor(run_, packed.weight_hr), {projected_, output_, DType::kFloat32});
+    const Factor h_full{h_full_at(t), sizes_.hidden};
+    const Factor weights = forward_factor(run_, packed.weight_hr);
+    if (projects_into_y_) {
+      const Sum y{y_at(t), y_stride(), run_.engine.descriptor.dtype};
+      return multiply(run_, lane_, rows_, output_, sizes_.hidden, h_full, weights, y);
+    }
+    multiply(run_, lane_, rows_, output_, sizes_.hidden, h_full, weights,
+             {projected_, output_, DType::kFloat32});
     FinishProjection finish{};
     finish.rows = rows_;
     finish.output = output_;
