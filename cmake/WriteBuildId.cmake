@@ -2,7 +2,7 @@
 # with every header below SOURCE that libsluice.so and its parts share. The file is touched only when the id changes.
 file(GLOB_RECURSE headers RELATIVE ${SOURCE} ${SOURCE}/include/*.h ${SOURCE}/src/base/*.h ${SOURCE}/src/runtime/*.h
      ${SOURCE}/src/kernels/*.h ${SOURCE}/src/distributed/*.h)
-list(FILTER headers EXCLUDE REGEX "/(cpu|cuda|onednn|threads)/")
+list(FILTER headers EXCLUDE REGEX "/(cpu|cuda|onednn|threads|tcp)/")
 list(SORT headers)
 set(content "${FLAGS}")
 foreach(header IN LISTS headers)

@@ -3,6 +3,7 @@
 
 #include "bench/train/train_bench.h"
 #include "bench_commands.h"
+#include "own_command.h"
 #include "profile_options.h"
 
 namespace sluice::app {
@@ -28,6 +29,13 @@ void add_bench_train(CLI::App& bench) {
       ->capture_default_str();
   command->add_option("--device", options->device,
                       "cpu, cuda or cuda:N (default: as the shapes or the configuration say)");
+  command
+      ->add_option(
+          "--devices", options->devices,
+          "GPUs that train together, such as cuda:0,cuda:1: each has a batch of the shape, "
+          "and all add up their gradients")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command->add_option(
       "--dtype", options->dtype,
       "float32, tf32, bfloat16 or float16 (default: as the shapes or the configuration say)");
@@ -62,6 +70,7 @@ void add_bench_train(CLI::App& bench) {
     if (options->shapes.empty()) {
       sluice::bench::train::run_config_bench(*options, std::cout);
     } else {
+      options->command = own_command();
       sluice::bench::train::run_train_bench(*options, std::cout);
     }
   });

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "commands.h"
+#include "own_command.h"
 #include "profile_options.h"
 #include "sluice/text.h"
 #include "sluice/train.h"
@@ -20,6 +21,7 @@ std::string joined(const std::vector<std::string>& patterns) {
 
 void run(TrainRequest request) {
   StopSignals signals;
+  request.command = own_command();
   request.stop = &signals.requested();
   request.preparing = [&signals](bool now) { signals.end_at_once(now); };
   const TrainReport report = train(request);
@@ -89,9 +91,10 @@ void add_train(CLI::App& program) {
   command->add_option("--folds", options->folds,
                       "Cross-validation: train this many models, each with another part of the "
                       "examples held out for validation");
-  command->add_option("--devices", options->devices,
-                      "Train on these devices together, such as cpu,cpu: each is a rank with its "
-                      "share of every batch; CPUs so far (machine.devices)");
+  command->add_option(
+      "--devices", options->devices,
+      "Train on these devices together, such as cuda:0,cuda:1, cuda:all or cpu,cpu: "
+      "each is a rank with its share of every batch (machine.devices)");
   command->add_flag("--autotune", options->autotune,
                     "Measure the implementations of recurrent layers instead of choosing by rule, "
                     "and remember the result (machine.autotune)");
@@ -117,7 +120,7 @@ void add_train(CLI::App& program) {
       "  sluice train task.toml --init-from runs/a/best --only 'encoder.*' --only 'source_*'\n"
       "  sluice train task.toml --folds 5 --set data.hold_out_run=10 --set "
       "output.directory=runs/cv\n"
-      "  sluice train task.toml --devices cpu,cpu\n"
+      "  sluice train task.toml --devices cuda:all\n"
       "  sluice train task.toml --breakdown --trace run.json --trace-steps 100:104");
   command->callback([options] {
     if (options->example) {

@@ -40,7 +40,15 @@ TrainingStep::Options StepBench::step_options(bool captured) const {
   return {.label_smoothing = work_.label_smoothing,
           .seed = work_.seed,
           .static_shapes = captured,
-          .loss_scaling = work_.dtype == "float16"};
+          .loss_scaling = work_.dtype == "float16",
+          .ranks = work_.ranks};
+}
+
+std::int64_t StepBench::ranks() const { return work_.ranks == nullptr ? 1 : work_.ranks->size(); }
+
+StepSums StepBench::queue(TrainingStep& step, const data::Batch& batch, std::int64_t number) {
+  return step.run(context_, {&batch, 1}, number, work_.learning_rate,
+                  batch.target_tokens() * ranks());
 }
 
 StepResult StepBench::run(bool captured) {
@@ -55,11 +63,11 @@ StepResult StepBench::run(bool captured) {
     const std::span<const data::Batch> next = batches->next();
     const double time = context_.stream().milliseconds_of([&] {
       for (const data::Batch& batch : next) {
-        sums = step.run(context_, {&batch, 1}, ++number, work_.learning_rate);
+        sums = queue(step, batch, ++number);
       }
     });
     if (round >= kWarmUp) times.push_back(time);
-    targets = next.back().target_tokens();
+    targets = next.back().target_tokens() * ranks();
   }
   const double loss =
       context_.download<double>(sums.loss)[kernels::loss::kLoss] / static_cast<double>(targets);
@@ -74,7 +82,8 @@ StepResult StepBench::run(bool captured) {
           .milliseconds = median(times),
           .peak_bytes = device_->memory_peak(),
           .parameters = model->parameters().element_count(),
-          .loss = loss};
+          .loss = loss,
+          .ranks = ranks()};
 }
 
 void StepBench::profile(bool captured) {
@@ -89,15 +98,13 @@ void StepBench::profile(bool captured) {
   // The same batches again, for captured steps to be captured before the first is recorded.
   for (int warm_up = 0; warm_up < kWarmUp; ++warm_up) {
     for (const data::Batch& batch : round) {
-      step.run(context_, {&batch, 1}, ++number, work_.learning_rate);
+      queue(step, batch, ++number);
     }
   }
   const std::string name = fmt::format("{} {} step", work_.name, name_of(captured));
   for (std::int64_t recorded = 1, at = 0; recorded <= last; ++recorded) {
     const data::Batch& batch = round[static_cast<std::size_t>(at++ % std::ssize(round))];
-    runtime::run_step(context_, name, recorded, [&] {
-      step.run(context_, {&batch, 1}, ++number, work_.learning_rate);
-    });
+    runtime::run_step(context_, name, recorded, [&] { queue(step, batch, ++number); });
   }
   session_.detach();
 }

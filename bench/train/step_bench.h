@@ -31,6 +31,8 @@ struct TrainWork {
   double label_smoothing = 0;
   double learning_rate = 1e-3;
   training::OptimizerConfig optimizer{};
+  /// All ranks, each of which trains on as many targets; null: there is one.
+  distributed::Communicator* ranks = nullptr;
   /// Drawn anew, with gradients.
   std::function<std::unique_ptr<models::Model>(const runtime::Context&)> make_model{};
   /// The same batches anew.
@@ -47,6 +49,7 @@ struct StepResult {
   std::size_t peak_bytes = 0;  ///< most device memory that model, optimiser and plans held
   std::int64_t parameters = 0;
   double loss = 0;  ///< of a target, in the last step
+  std::int64_t ranks = 1;
 };
 
 /// Times steps of one work on its device.
@@ -69,6 +72,9 @@ class StepBench {
 
  private:
   training::TrainingStep::Options step_options(bool captured) const;
+  std::int64_t ranks() const;
+  training::StepSums queue(training::TrainingStep& step, const data::Batch& batch,
+                           std::int64_t number);
 
   TrainWork work_;
   std::int64_t repeats_;

@@ -1,11 +1,14 @@
 #include "bench/train/train_bench.h"
 
 #include <ostream>
+#include <sstream>
 
 #include "base/check.h"
 #include "bench/output_file.h"
 #include "bench/statistics.h"
 #include "bench/train/token_batches.h"
+#include "distributed/nccl_part.h"
+#include "distributed/process_ranks.h"
 #include "models/seq2seq.h"
 
 namespace sluice::bench::train {
@@ -13,16 +16,21 @@ namespace {
 
 constexpr const char* kRow = "{:<16} {:<9} {:<14} {:>10} {:>11} {:>12} {:>10} {:>8}\n";
 
-TrainWork work_of(const TrainShape& shape) {
-  TrainWork work{
-      .name = shape.name, .device = shape.device, .dtype = shape.dtype, .seed = shape.seed};
+TrainWork work_of(const TrainShape& shape, distributed::Communicator* ranks) {
+  TrainWork work{.name = shape.name,
+                 .device = shape.device,
+                 .dtype = shape.dtype,
+                 .seed = shape.seed,
+                 .ranks = ranks};
   work.make_model = [shape](const runtime::Context& context) {
     auto model = std::make_unique<models::Seq2Seq>(shape.config());
     model->parameters().allocate(context, base::DType::kFloat32, true);
     model->parameters().initialize(context, shape.seed);
     return model;
   };
-  work.make_batches = [shape] { return std::make_unique<TokenBatches>(shape); };
+  TrainShape own = shape;
+  if (ranks != nullptr) own.seed += static_cast<std::uint64_t>(ranks->rank());
+  work.make_batches = [own] { return std::make_unique<TokenBatches>(own); };
   return work;
 }
 
@@ -93,11 +101,11 @@ class Table {
 }  // namespace
 
 double TrainResult::pairs_per_second() const {
-  return static_cast<double>(shape.batch) / milliseconds * 1e3;
+  return static_cast<double>(shape.batch * ranks) / milliseconds * 1e3;
 }
 
 double TrainResult::tokens_per_second() const {
-  return static_cast<double>(shape.tokens()) / milliseconds * 1e3;
+  return static_cast<double>(shape.tokens() * ranks) / milliseconds * 1e3;
 }
 
 double ConfigResult::step_milliseconds() const {
@@ -112,17 +120,41 @@ double ConfigResult::tokens_per_second() const {
   return static_cast<double>(sizes.source_tokens + sizes.target_tokens) / milliseconds * 1e3;
 }
 
-std::vector<TrainResult> run_train_bench(const TrainBenchOptions& options, std::ostream& out) {
+namespace {
+
+std::vector<TrainResult> measure_shapes(const TrainBenchOptions& options,
+                                        distributed::Communicator* ranks, std::ostream& out) {
   const std::vector<TrainShape> shapes = read_shapes(options.shapes, options.dtype, options.device);
   Table<TrainResult> table(options, out, "shape");
   for (const TrainShape& shape : shapes) {
-    table.measure(work_of(shape), [&](StepResult result) {
+    table.measure(work_of(shape, ranks), [&](StepResult result) {
       TrainResult of_shape{std::move(result), shape};
       of_shape.shape.device = of_shape.device;
       return of_shape;
     });
   }
   return table.finish();
+}
+
+std::vector<TrainResult> measure_on_gpus(TrainBenchOptions options,
+                                         distributed::Communicator& process, std::ostream& out) {
+  options.device = distributed::device_here(options.devices, {});
+  const std::unique_ptr<runtime::Device> gpu = runtime::open_device(options.device);
+  const std::unique_ptr<distributed::Communicator> rank = distributed::join_nccl(*gpu, process);
+  if (rank->rank() == 0) return measure_shapes(options, &*rank, out);
+  options.json.clear();
+  std::ostringstream nobody;
+  measure_shapes(options, &*rank, nobody);
+  return {};
+}
+
+}  // namespace
+
+std::vector<TrainResult> run_train_bench(const TrainBenchOptions& options, std::ostream& out) {
+  if (options.devices.size() < 2) return measure_shapes(options, nullptr, out);
+  distributed::Communicator* process = distributed::rank_of_process();
+  if (process == nullptr) process = distributed::start_others(options.devices, options.command);
+  return distributed::as_rank(process, [&] { return measure_on_gpus(options, *process, out); });
 }
 
 std::vector<ConfigResult> run_config_bench(const TrainBenchOptions& options, std::ostream& out) {

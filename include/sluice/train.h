@@ -47,6 +47,10 @@ struct TrainRequest {
   /// Told of every step, in order, up to 32 steps late, and of every validation. What it throws
   /// ends the call as `interrupt` does.
   std::function<void(const TrainMetrics&)> metrics{};
+  /// The program that calls this, with all its arguments, as it was started (`argv`): several GPUs
+  /// take a process each, and this is started again for them. Empty: several GPUs are refused,
+  /// unless a launcher such as torchrun started a process for each.
+  std::vector<std::string> command{};
   /// No progress on standard error.
   bool quiet = false;
   WarningHandler warnings{};
@@ -67,12 +71,13 @@ struct TrainReport {
   std::string best_metric_text;  ///< best_metric as people read it: "0.1234", "98.20%", "31.57"
   std::int64_t best_step = 0;    ///< after which it was measured
   bool stopped = false;          ///< by `stop`: `<output>/last` has the state to go on from
-  std::int64_t rank = 0;         ///< of this process, where mpirun or srun started several
+  std::int64_t rank = 0;         ///< of this process, where there are several
 };
 
-/// Trains until the configuration's end, early stopping or `stop`. Where mpirun or srun started
-/// several processes, each must call it and is a rank of one run (docs/distributed.md): rank 0 has
-/// `metrics` and progress, and what a rank throws is printed and ends the processes of all of them.
+/// Trains until the configuration's end, early stopping or `stop`. Where torchrun,
+/// mpirun or srun started several processes, each must call it and is a rank of one run
+/// (docs/distributed.md): rank 0 has `metrics` and progress, and what a rank throws is printed and
+/// ends the processes of all of them.
 /// SLUICE_IGNORE_LAUNCHER=1 in the environment makes each process train by itself. Leaves
 /// `<output>/last` (to resume), `<output>/best` (to use) and `<output>/tensorboard`. Throws Error;
 /// what was on disk stays whole.

@@ -6,14 +6,10 @@
 #include <algorithm>
 #include <exception>
 #include <functional>
-#include <new>
-#include <system_error>
 #include <utility>
 
 #include "api/train_request.h"
 #include "base/check.h"
-#include "distributed/launch.h"
-#include "distributed/mpi_part.h"
 #include "distributed/threads/thread_ranks.h"
 #include "runtime/threads.h"
 #include "training/trainer.h"
@@ -37,7 +33,7 @@ void run_rank(const training::TrainConfig& config, training::TrainData data, std
   try {
     train_rank(config, std::move(data), threads, rank);
   } catch (...) {
-    const Error error = error_of(std::current_exception());
+    const Error error = distributed::error_of(std::current_exception());
     rank.abort(Error(error.code(),
                      fmt::format("rank {} on {}: {}", rank.rank(), config.device, error.what())));
   }
@@ -65,46 +61,14 @@ RankThreads::RankThreads(const training::TrainConfig& config,
       threads_.emplace_back(run_rank, own, data, threads, std::ref(*ranks_[rank]));
     }
   } catch (...) {
-    first().abort(error_of(std::current_exception()));  // else those that run wait for ever
+    first().abort(
+        distributed::error_of(std::current_exception()));  // else those that run wait for ever
     threads_.clear();
     throw;
   }
 }
 
 RankThreads::~RankThreads() = default;
-
-distributed::Communicator* rank_of_process() {
-  const std::int64_t processes = distributed::launched_processes();
-  if (processes == 1) return nullptr;
-  static const std::unique_ptr<distributed::Communicator> rank = distributed::start_mpi(processes);
-  return rank.get();
-}
-
-Error error_of(const std::exception_ptr& thrown) {
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const Error& error) {
-    return error;
-  } catch (const std::bad_alloc&) {
-    return Error(ErrorCode::kOutOfMemory, "out of memory");
-  } catch (const std::system_error& error) {
-    return Error(ErrorCode::kIo, fmt::format("the system refused: {}", error.what()));
-  } catch (const std::exception& error) {
-    return Error(ErrorCode::kInternal, error.what());
-  } catch (...) {
-    return Error(ErrorCode::kInternal, "the caller of training ended it");
-  }
-}
-
-void require_ranks_of_mpi(const std::vector<std::string>& devices, const runtime::Device& device) {
-  SLUICE_CHECK(devices.size() == 1,
-               "machine.devices names {} devices, but the program was started as several "
-               "processes, each of which is a rank: name one device, or start one process",
-               devices.size());
-  if (device.type() == runtime::DeviceType::kCpu) return;
-  base::fail(ErrorCode::kUnsupported, "ranks of MPI train on CPUs so far, not on {}",
-             device.name());
-}
 
 const WarningHandler& no_warnings() {
   static const WarningHandler handler = [](std::string_view) {};

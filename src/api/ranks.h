@@ -50,30 +50,7 @@ class RankThreads {
   std::vector<std::jthread> threads_;
 };
 
-/// This process's rank among those that mpirun or srun started; null if it is the only one. Starts
-/// MPI when it is called for the first time; MPI ends with the process.
-distributed::Communicator* rank_of_process();
-
-/// Refuses devices that a process of MPI can't train on.
-void require_ranks_of_mpi(const std::vector<std::string>& devices, const runtime::Device& device);
-
 /// Drops warnings: rank 0 has the same ones.
 const WarningHandler& no_warnings();
-
-/// An exception as other ranks hear of it.
-Error error_of(const std::exception_ptr& thrown);
-
-/// Returns the result of `work`, which is a rank's. If it throws, the other ranks end, too. `rank`
-/// is null where there is no other.
-template <typename Work>
-auto as_rank(distributed::Communicator* rank, const Work& work) {
-  if (rank == nullptr) return work();
-  try {
-    return work();
-  } catch (...) {
-    rank->abort(error_of(std::current_exception()));
-    throw;
-  }
-}
 
 }  // namespace sluice::api

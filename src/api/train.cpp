@@ -12,6 +12,8 @@
 #include "api/train_request.h"
 #include "base/check.h"
 #include "base/counted.h"
+#include "distributed/nccl_part.h"
+#include "distributed/process_ranks.h"
 #include "io/checkpoint.h"
 #include "profiling/session.h"
 #include "runtime/threads.h"
@@ -112,10 +114,9 @@ std::string why_it_ended(const training::TrainConfig& config, const training::Tr
       config.loop.max_epochs, config.loop.max_steps);
 }
 
-std::string on_ranks(const distributed::Communicator* ranks,
-                     const std::vector<std::string>& devices) {
-  if (ranks == nullptr) return "";
-  return fmt::format("; {} ranks on {}", ranks->size(), fmt::join(devices, ", "));
+std::string on_ranks(const std::vector<std::string>& devices) {
+  if (devices.size() == 1) return "";
+  return fmt::format("; {} ranks on {}", devices.size(), fmt::join(devices, ", "));
 }
 
 }  // namespace
@@ -185,6 +186,7 @@ class Training {
 
  private:
   bool leads() const { return process_ == nullptr || process_->rank() == 0; }
+  void join_on_device();
   std::optional<model_files::Tokenizers> saved_tokenizers();
   void read();
   training::TrainResult train(distributed::Communicator* rank);
@@ -192,11 +194,13 @@ class Training {
 
   const TrainRequest& request_;
   distributed::Communicator* process_;
-  std::vector<std::string> devices_;  ///< of the ranks in this process
+  std::vector<std::string> devices_;         ///< of the ranks in this process
+  std::vector<std::string> devices_of_all_;  ///< of all ranks
   training::TrainConfig config_;
   const training::Task& task_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::unique_ptr<runtime::Device> device_;
+  std::unique_ptr<distributed::Communicator> on_gpu_;  ///< this process's rank, if it has a GPU
   runtime::Context context_;
   runtime::Tuning tuning_;
   std::optional<training::Progress> progress_;
@@ -210,13 +214,13 @@ Training::Training(const TrainRequest& request, const training::TrainConfig& ask
                    distributed::Communicator* process)
     : request_(request),
       process_(process),
-      devices_(training::devices_of(asked)),
+      devices_(training::devices_here(asked, process)),
+      devices_of_all_(devices_),
       config_(asked),
       task_(training::task_of(config_)),
       device_(runtime::open_device(devices_.front())),
       context_(api::context_of(*device_, config_)) {
   config_.device = devices_.front();
-  if (process_ != nullptr) api::require_ranks_of_mpi(devices_, *device_);
   context_.set_interrupt(&request.interrupt);
   context_.set_warnings(leads() ? &request.warnings : &api::no_warnings());
   if (config_.autotune) context_.set_tuning(&tuning_);
@@ -225,11 +229,19 @@ Training::Training(const TrainRequest& request, const training::TrainConfig& ask
 
 TrainReport Training::run() {
   runtime::use_threads(context_, config_.threads);
+  if (process_ != nullptr) join_on_device();
   read();
-  if (devices_.size() == 1) return report_of(train(process_));
+  if (devices_.size() == 1) return report_of(train(on_gpu_ ? &*on_gpu_ : process_));
   const api::RankThreadCount count(context_, config_, std::ssize(devices_));
   api::RankThreads others(config_, devices_, data_, count.threads());
-  return report_of(api::as_rank(&others.first(), [&] { return train(&others.first()); }));
+  return report_of(distributed::as_rank(&others.first(), [&] { return train(&others.first()); }));
+}
+
+void Training::join_on_device() {
+  const bool gpu = device_->type() == runtime::DeviceType::kCuda;
+  distributed::agree(*process_, "kind of device", gpu ? "GPU" : "CPU");
+  devices_of_all_ = process_->exchange(device_->name());
+  if (gpu) on_gpu_ = distributed::join_nccl(*device_, *process_);
 }
 
 /// Claims the run's folder. Returns the tokenizers of the run to resume, if there is one.
@@ -273,9 +285,10 @@ training::TrainResult Training::train(distributed::Communicator* rank) {
   const std::int64_t begun_at = trainer.state().step;
   if (progress_) {
     for (const std::string& line : trainer.start_notes()) progress_->message(line);
-    progress_->message(fmt::format(
-        "{} parameters; {} {}{}", trainer.model().parameters().element_count(),
-        resumes_ ? "resuming after step" : "starting at step", begun_at, on_ranks(rank, devices_)));
+    progress_->message(fmt::format("{} parameters; {} {}{}",
+                                   trainer.model().parameters().element_count(),
+                                   resumes_ ? "resuming after step" : "starting at step", begun_at,
+                                   on_ranks(devices_of_all_)));
   }
   profile.attach(context_, kProfiledSteps, begun_at);
   training::TrainHooks hooks;
@@ -312,20 +325,33 @@ TrainReport Training::report_of(const training::TrainResult& result) const {
 
 }  // namespace
 
+namespace {
+
+/// Starts a process for each GPU but the first, if there are several; else null.
+distributed::Communicator* process_beside_others(const training::TrainConfig& config,
+                                                 const std::vector<std::string>& command) {
+  const std::vector<std::string> devices = training::devices_of(config);
+  if (devices.size() == 1 || !devices.front().starts_with("cuda")) return nullptr;
+  return distributed::start_others(devices, command);
+}
+
+}  // namespace
+
 TrainReport api::train(const TrainRequest& request, const training::TrainConfig& config) {
   return Training(request, config, nullptr).run();
 }
 
 TrainReport train(const TrainRequest& request) {
-  distributed::Communicator* process = api::rank_of_process();
-  return api::as_rank(process, [&] {
+  distributed::Communicator* process = distributed::rank_of_process();
+  return distributed::as_rank(process, [&] {
     const training::TrainConfig config = api::config_of(request);
+    if (process == nullptr) process = process_beside_others(config, request.command);
     SLUICE_CHECK(
         !training::has_checkpoint(training::fold_folder(config, 1) / io::kLastFolderName),
         "'{}' holds the folds of a cross-validation; choose another output.directory for a single "
         "run",
         config.output.directory);
-    return Training(request, config, process).run();
+    return distributed::as_rank(process, [&] { return Training(request, config, process).run(); });
   });
 }
 

@@ -6,6 +6,7 @@
 #include "api/train_request.h"
 #include "base/check.h"
 #include "distributed/launch.h"
+#include "distributed/process_ranks.h"
 #include "io/file.h"
 #include "sluice/train.h"
 #include "training/checkpoint.h"
@@ -48,9 +49,9 @@ training::FoldResult result_of(const TrainReport& run, std::int64_t fold) {
 }
 
 void refuse_processes() {
-  const std::int64_t processes = distributed::launched_processes();
+  const std::int64_t processes = distributed::launch_of_process().processes;
   if (processes == 1) return;
-  api::as_rank(api::rank_of_process(), [&] {
+  distributed::as_rank(distributed::rank_of_process(), [&] {
     base::fail(ErrorCode::kUnsupported,
                "a cross-validation runs in one process, but {} were started; name ranks by "
                "machine.devices instead",

@@ -1,6 +1,10 @@
 #include "distributed/communicator.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <new>
+#include <system_error>
 
 namespace sluice::distributed {
 
@@ -20,6 +24,22 @@ void agree(Communicator& ranks, std::string_view what, std::string_view own) {
                  "rank {} has another {} than rank 0; start all ranks with the same files and "
                  "options",
                  rank, what);
+  }
+}
+
+Error error_of(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorCode::kOutOfMemory, "out of memory");
+  } catch (const std::system_error& error) {
+    return Error(ErrorCode::kIo, fmt::format("the system refused: {}", error.what()));
+  } catch (const std::exception& error) {
+    return Error(ErrorCode::kInternal, error.what());
+  } catch (...) {
+    return Error(ErrorCode::kInternal, "the caller ended it");
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,7 +44,7 @@ class Communicator {
   virtual std::vector<std::string> exchange(std::string_view own) = 0;
 
   /// Ends the work of all ranks: whoever waits for this one, now or later, throws this error. Of
-  /// several the first counts. Ranks of MPI print it and end their processes.
+  /// several the first counts. Ranks that are processes print it and end.
   virtual void abort(const Error& error) noexcept = 0;
 };
 
@@ -56,6 +57,22 @@ bool any(Communicator& ranks, bool own);
 /// Throws ErrorCode::kInvalidArgument on all ranks, naming `what` and the first rank that differs,
 /// unless all ranks say the same.
 void agree(Communicator& ranks, std::string_view what, std::string_view own);
+
+/// An exception as other ranks hear of it.
+Error error_of(const std::exception_ptr& thrown);
+
+/// Returns the result of `work`, which is a rank's. If it throws, the other ranks end, too. `rank`
+/// is null where there is no other.
+template <typename Work>
+auto as_rank(Communicator* rank, const Work& work) {
+  if (rank == nullptr) return work();
+  try {
+    return work();
+  } catch (...) {
+    rank->abort(error_of(std::current_exception()));
+    throw;
+  }
+}
 
 /// The share of `count` elements that rank `rank` works on: [begin, end), in order, without gaps.
 struct Share {

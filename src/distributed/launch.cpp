@@ -3,25 +3,70 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+
+#include "base/check.h"
 
 namespace sluice::distributed {
 namespace {
 
-/// The number that an environment variable holds; 0 if it is not there or holds none.
-std::int64_t number_in(const char* variable) {
+// What torchrun and PyTorch take where nobody says.
+constexpr std::int64_t kPort = 29500;
+
+std::string text_of(const char* variable) {
   const char* text = std::getenv(variable);
-  std::int64_t number = 0;
-  if (text != nullptr) std::from_chars(text, text + std::strlen(text), number);
-  return number;
+  return text == nullptr ? "" : text;
+}
+
+/// The number in the first of these variables that is set.
+std::optional<std::int64_t> first_of(std::initializer_list<const char*> variables) {
+  for (const char* variable : variables) {
+    const std::string text = text_of(variable);
+    if (text.empty()) continue;
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    SLUICE_CHECK(error == std::errc() && end == text.data() + text.size() && number >= 0,
+                 "the environment variable {} is '{}', which is no number of ranks; set "
+                 "SLUICE_IGNORE_LAUNCHER=1 to train without others",
+                 variable, text);
+    return number;
+  }
+  return std::nullopt;
+}
+
+/// Where torchrun keeps a store of its own at MASTER_PORT, rank 0 listens at the next one.
+int port_of_rank_0() {
+  const std::int64_t port = first_of({"MASTER_PORT"}).value_or(kPort) +
+                            (text_of("TORCHELASTIC_USE_AGENT_STORE") == "True" ? 1 : 0);
+  SLUICE_CHECK(port > 0 && port < 65536, "MASTER_PORT leads to the port {}, which can't be", port);
+  return static_cast<int>(port);
 }
 
 }  // namespace
 
-std::int64_t launched_processes() {
-  if (std::getenv("SLUICE_IGNORE_LAUNCHER") != nullptr) return 1;
-  return std::max({std::int64_t{1}, number_in("OMPI_COMM_WORLD_SIZE"), number_in("PMI_SIZE"),
-                   number_in("SLURM_STEP_NUM_TASKS")});
+Launch launch_of_process() {
+  Launch launch;
+  if (std::getenv("SLUICE_IGNORE_LAUNCHER") != nullptr) return launch;
+  const std::string address = text_of("MASTER_ADDR");
+  const auto rank = first_of({"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"});
+  const bool torchrun = !address.empty() && !text_of("RANK").empty();
+  if (torchrun) launch.processes = first_of({"WORLD_SIZE"}).value_or(1);
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    if (torchrun) break;
+    launch.processes = std::max(launch.processes, first_of({variable}).value_or(1));
+  }
+  if (launch.is_alone()) return {};
+  launch.local_rank =
+      first_of({"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}).value_or(0);
+  if (address.empty() || !rank) return launch;
+  SLUICE_CHECK(*rank < launch.processes, "this process is rank {} of {}, which can't be", *rank,
+               launch.processes);
+  launch.rank = *rank;
+  launch.address = address;
+  launch.port = port_of_rank_0();
+  return launch;
 }
 
 }  // namespace sluice::distributed

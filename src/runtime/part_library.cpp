@@ -26,6 +26,8 @@ std::string path_of(std::string_view name) {
 
 }  // namespace
 
+const char* own_build_id() { return build_id(); }
+
 OpenedPart open_part(const PartLibrary& library) {
   const std::string path = path_of(library.name);
   const bool own_first = library.search == SymbolSearch::kOwnLibrariesFirst;

@@ -37,6 +37,9 @@ struct OpenedPart {
   std::string missing;  ///< the reason if there is no part, a clause
 };
 
+/// The build id of libsluice.so.
+const char* own_build_id();
+
 /// Opens a part, which stays open as long as the program runs.
 OpenedPart open_part(const PartLibrary& library);
 

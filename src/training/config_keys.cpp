@@ -319,8 +319,9 @@ const ConfigKey kKeys[] = {
     {"machine.device", [](C& c) -> T { return &c.device; }, kMay,
      "Device to train on: cpu, cuda or cuda:N."},
     {"machine.devices", [](C& c) -> T { return &c.devices; }, kMay,
-     "Devices to train on together, separated by commas, such as 'cpu,cpu'; empty: machine.device. "
-     "Each is a rank with its share of every batch (docs/distributed.md); CPUs so far."},
+     "Devices to train on together, separated by commas, such as 'cuda:0,cuda:1', 'cuda:all' or "
+     "'cpu,cpu'; empty: machine.device. Each is a rank with its share of every batch "
+     "(docs/distributed.md)."},
     {"machine.precision", [](C& c) -> T { return &c.precision; }, kMay,
      "float32, tf32 (products round to TF32), bfloat16 or float16 (activations stored in 16 bits; "
      "parameters stay float32; float16 with dynamic loss scaling, on a GPU only)."},

@@ -1,4 +1,5 @@
-// Training on several ranks, as people start it: by --devices, and by mpirun.
+// Training on several ranks, as people start it: by --devices, by mpirun, and by launchers that
+// name a machine where ranks meet over TCP, such as torchrun.
 #include <signal.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <sstream>
 #include <thread>
 
+#include "distributed/tcp/connection.h"
 #include "end_to_end/workplace.h"
 #include "unit/support/long_form.h"
 
@@ -26,13 +28,44 @@ bool has_mpi() {
   return run_in_shell("/", "command -v mpirun && " + part).code == 0;
 }
 
-/// `sluice train` with these settings as so many processes of mpirun, which share the cores.
-std::string command(std::int64_t processes, const std::vector<std::string>& settings) {
-  std::string line = "OMP_NUM_THREADS=1 mpirun --allow-run-as-root --oversubscribe -n " +
-                     std::to_string(processes) + " sluice";
-  for (const std::string& argument : train_arguments(settings)) line += " '" + argument + "'";
-  return line;
+/// A port that nobody listens at.
+int free_port() {
+  const distributed::tcp::Socket listener = distributed::tcp::listen_at(0);
+  return distributed::tcp::port_of(listener);
 }
+
+/// Runs "$@" as so many processes with torchrun's variables. Ends with the exit code of rank 0.
+std::string torchrun(std::int64_t processes) {
+  const std::string number = std::to_string(processes);
+  return "launch() { export WORLD_SIZE=" + number +
+         " MASTER_ADDR=localhost MASTER_PORT=" + std::to_string(free_port()) +
+         "; for r in $(seq 1 $((WORLD_SIZE - 1))); do RANK=$r LOCAL_RANK=$r \"$@\" & done; "
+         "RANK=0 LOCAL_RANK=0 \"$@\"; code=$?; wait; return $code; }; launch";
+}
+
+/// By the launcher that the parameter names.
+class Ranks : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (is_mpi() && !has_mpi()) GTEST_SKIP() << "mpirun is not installed";
+  }
+
+  static bool is_mpi() { return GetParam() == "mpirun"; }
+
+  /// `sluice train` with these settings as so many processes, which share the cores.
+  static std::string command(std::int64_t processes, const std::vector<std::string>& settings,
+                             const std::string& program = "sluice") {
+    std::string line = "export OMP_NUM_THREADS=1; ";
+    line += is_mpi() ? "mpirun --allow-run-as-root --oversubscribe -n " + std::to_string(processes)
+                     : torchrun(processes);
+    line += " " + program;
+    for (const std::string& argument : train_arguments(settings)) line += " '" + argument + "'";
+    return line;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Launchers, Ranks, ::testing::Values("mpirun", "torchrun"),
+                         [](const auto& launcher) { return launcher.param; });
 
 /// The numbers of a safetensors file, without the text that says what they are.
 std::string numbers_of(const std::string& file) {
@@ -68,8 +101,7 @@ std::vector<pid_t> ranks_below(pid_t process) {
   return found;
 }
 
-TEST(Ranks, OfOneProcessTrainLikeThoseOfMpi) {
-  if (!has_mpi()) GTEST_SKIP() << "mpirun is not installed";
+TEST_P(Ranks, OfOneProcessTrainLikeProcesses) {
   // The other has more gradients than MPI is given at once.
   const std::vector<std::string> large{"model.hidden=600", "training.max_steps=2"};
   for (const std::vector<std::string>& settings : {kRun, large}) {
@@ -86,15 +118,12 @@ TEST(Ranks, OfOneProcessTrainLikeThoseOfMpi) {
 }
 
 /// A file that one rank lacks, wherever the others are.
-TEST(Ranks, SayWhatOneOfThemLacks) {
-  if (!has_mpi()) GTEST_SKIP() << "mpirun is not installed";
+TEST_P(Ranks, SayWhatOneOfThemLacks) {
   const Workplace place;
   place.write("rank.sh",
-              "[ $OMPI_COMM_WORLD_RANK = 0 ] || set -- \"$@\" --set data.tsv=nowhere.tsv\n"
+              "[ ${RANK:-$OMPI_COMM_WORLD_RANK} = 0 ] || set -- \"$@\" --set data.tsv=nowhere.tsv\n"
               "exec sluice \"$@\"\n");
-  std::string lacking = command(3, kRun);
-  lacking.replace(lacking.find(" sluice "), 8, " sh rank.sh ");
-  const Outcome outcome = run_in_shell(place.path(), lacking);
+  const Outcome outcome = run_in_shell(place.path(), command(3, kRun, "sh rank.sh"));
   EXPECT_NE(outcome.code, 0);
   const std::size_t first = outcome.err.find("sluice: error: rank 1: ");
   ASSERT_NE(first, std::string::npos) << outcome.err;
@@ -103,7 +132,7 @@ TEST(Ranks, SayWhatOneOfThemLacks) {
 }
 
 /// Processes that a launcher of another kind started would each train by themselves.
-TEST(Ranks, RefuseALauncherThatTheyDoNotKnow) {
+TEST(RanksOfMpi, RefuseALauncherThatTheyDoNotKnow) {
   if (!has_mpi()) GTEST_SKIP() << "mpirun is not installed";
   const Workplace place;
   Setting setting{.variables = {"PMI_SIZE=3"}};
@@ -112,8 +141,7 @@ TEST(Ranks, RefuseALauncherThatTheyDoNotKnow) {
   EXPECT_EQ(place.sluice(train_arguments(kRun), setting).code, 0);
 }
 
-TEST(Ranks, GoOnInAnotherNumber) {
-  if (!has_mpi()) GTEST_SKIP() << "mpirun is not installed";
+TEST_P(Ranks, GoOnInAnotherNumber) {
   const Workplace place;
   std::int64_t steps = 0;
   for (const std::int64_t ranks : {4, 2, 1}) {
@@ -127,8 +155,7 @@ TEST(Ranks, GoOnInAnotherNumber) {
 }
 
 /// A signal to one rank stops all of them before the same step, and the same command goes on.
-TEST(Ranks, StopTogether) {
-  if (!has_mpi()) GTEST_SKIP() << "mpirun is not installed";
+TEST_P(Ranks, StopTogether) {
   const Workplace uninterrupted, place;
   const std::vector<std::string> run = with(kRun, "training.max_epochs=60");
   Outcome outcome = run_in_shell(uninterrupted.path(), command(2, run));
@@ -150,8 +177,7 @@ TEST(Ranks, StopTogether) {
 
 /// Whichever rank is killed, and when: all end, the last checkpoint is whole, and the same command
 /// ends with the bits of a run that nobody killed.
-TEST(Ranks, OneThatIsKilledEndsAll) {
-  if (!has_mpi()) GTEST_SKIP() << "mpirun is not installed";
+TEST_P(Ranks, OneThatIsKilledEndsAll) {
   constexpr std::int64_t kRanks = 3;
   const std::int64_t most = testing::long_form("SLUICE_TEST_RANK_KILLS", 3);
   const Workplace uninterrupted, place;
@@ -186,8 +212,7 @@ TEST(Ranks, OneThatIsKilledEndsAll) {
 }
 
 /// One sentence, whoever finds the mistake.
-TEST(Ranks, SayWhatIsWrongOnce) {
-  if (!has_mpi()) GTEST_SKIP() << "mpirun is not installed";
+TEST_P(Ranks, SayWhatIsWrongOnce) {
   const Workplace place;
   const auto sentences = [&](const std::string& line) {
     const Outcome outcome = run_in_shell(place.path(), line);
@@ -204,15 +229,13 @@ TEST(Ranks, SayWhatIsWrongOnce) {
     ASSERT_EQ(said.size(), 1u) << line;
     EXPECT_NE(said[0].find(part), std::string::npos) << said[0];
   };
-  expect(command(2, with(kRun, "machine.devices=cpu,cpu")), "each of which is a rank");
+  expect(command(3, with(kRun, "machine.devices=cpu,cpu")), "name a device for each");
   expect(command(4, with(kRun, "data.tsv=nowhere.tsv")), "nowhere.tsv");
   expect(command(3, with(kRun, "training.seed=x")), "training.seed");
   expect(command(3, kRun) + " --folds 3", "a cross-validation runs in one process");
   // Ranks that were started with different settings.
-  place.write("rank.sh", "exec sluice \"$@\" --set training.seed=$OMPI_COMM_WORLD_RANK\n");
-  std::string differing = command(2, kRun);
-  differing.replace(differing.find(" sluice "), 8, " sh rank.sh ");
-  expect(differing, "rank 1 has another configuration than rank 0");
+  place.write("rank.sh", "exec sluice \"$@\" --set training.seed=${RANK:-$OMPI_COMM_WORLD_RANK}\n");
+  expect(command(2, kRun, "sh rank.sh"), "rank 1 has another configuration than rank 0");
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ std::vector<std::string> of(const std::string& devices) {
 TEST(Devices, AreThoseOfTheListOrTheOneDevice) {
   EXPECT_EQ(of(""), std::vector<std::string>{"test"});
   EXPECT_EQ(of("cuda:1"), std::vector<std::string>{"cuda:1"});
+  EXPECT_EQ(of("cuda:2, cuda:0"), (std::vector<std::string>{"cuda:2", "cuda:0"}));
   EXPECT_EQ(of("cpu, cpu,cpu"), (std::vector<std::string>{"cpu", "cpu", "cpu"}));
 }
 
@@ -27,7 +28,9 @@ TEST(Devices, RefusesWhatIsNoList) {
     EXPECT_NE(std::string(error.what()).find(list), std::string::npos) << error.what();
   }
   EXPECT_EQ(testing::error_of([] { of("cpu,test"); }).code(), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(testing::error_of([] { of("cuda:0,cuda:1"); }).code(), ErrorCode::kUnsupported);
+  for (const char* list : {"cuda:0,cpu", "cuda:0,cuda:0", "cuda:0,cuda", "cuda:0,cuda:all"}) {
+    EXPECT_EQ(testing::error_of([&] { of(list); }).code(), ErrorCode::kInvalidArgument) << list;
+  }
 }
 
 }  // namespace
