@@ -36,6 +36,11 @@ void add_bench_train(CLI::App& bench) {
           "and all add up their gradients")
       ->delimiter(',')
       ->allow_extra_args(false);
+  command->add_flag("--bfloat16-exchange", options->exchange.bfloat16,
+                    "With --devices: round gradients to bfloat16 while they travel "
+                    "(distributed.exchange)");
+  command->add_flag("--shard", options->exchange.shard,
+                    "With --devices: each steps its part of the parameters (distributed.shard)");
   command->add_option(
       "--dtype", options->dtype,
       "float32, tf32, bfloat16 or float16 (default: as the shapes or the configuration say)");

@@ -41,7 +41,8 @@ TrainingStep::Options StepBench::step_options(bool captured) const {
           .seed = work_.seed,
           .static_shapes = captured,
           .loss_scaling = work_.dtype == "float16",
-          .ranks = work_.ranks};
+          .ranks = work_.ranks,
+          .exchange = work_.exchange};
 }
 
 std::int64_t StepBench::ranks() const { return work_.ranks == nullptr ? 1 : work_.ranks->size(); }
@@ -83,7 +84,8 @@ StepResult StepBench::run(bool captured) {
           .peak_bytes = device_->memory_peak(),
           .parameters = model->parameters().element_count(),
           .loss = loss,
-          .ranks = ranks()};
+          .ranks = ranks(),
+          .exchange = work_.exchange};
 }
 
 void StepBench::profile(bool captured) {

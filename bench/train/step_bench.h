@@ -33,6 +33,7 @@ struct TrainWork {
   training::OptimizerConfig optimizer{};
   /// All ranks, each of which trains on as many targets; null: there is one.
   distributed::Communicator* ranks = nullptr;
+  training::ExchangeOptions exchange{};
   /// Drawn anew, with gradients.
   std::function<std::unique_ptr<models::Model>(const runtime::Context&)> make_model{};
   /// The same batches anew.
@@ -50,6 +51,7 @@ struct StepResult {
   std::int64_t parameters = 0;
   double loss = 0;  ///< of a target, in the last step
   std::int64_t ranks = 1;
+  training::ExchangeOptions exchange{};  ///< of several ranks
 };
 
 /// Times steps of one work on its device.

@@ -16,12 +16,14 @@ namespace {
 
 constexpr const char* kRow = "{:<16} {:<9} {:<14} {:>10} {:>11} {:>12} {:>10} {:>8}\n";
 
-TrainWork work_of(const TrainShape& shape, distributed::Communicator* ranks) {
+TrainWork work_of(const TrainShape& shape, distributed::Communicator* ranks,
+                  const training::ExchangeOptions& exchange) {
   TrainWork work{.name = shape.name,
                  .device = shape.device,
                  .dtype = shape.dtype,
                  .seed = shape.seed,
-                 .ranks = ranks};
+                 .ranks = ranks,
+                 .exchange = exchange};
   work.make_model = [shape](const runtime::Context& context) {
     auto model = std::make_unique<models::Seq2Seq>(shape.config());
     model->parameters().allocate(context, base::DType::kFloat32, true);
@@ -127,7 +129,7 @@ std::vector<TrainResult> measure_shapes(const TrainBenchOptions& options,
   const std::vector<TrainShape> shapes = read_shapes(options.shapes, options.dtype, options.device);
   Table<TrainResult> table(options, out, "shape");
   for (const TrainShape& shape : shapes) {
-    table.measure(work_of(shape, ranks), [&](StepResult result) {
+    table.measure(work_of(shape, ranks, options.exchange), [&](StepResult result) {
       TrainResult of_shape{std::move(result), shape};
       of_shape.shape.device = of_shape.device;
       return of_shape;

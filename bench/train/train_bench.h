@@ -18,6 +18,7 @@ struct TrainBenchOptions {
   std::string device;    ///< instead of what shape file or configuration says; empty: as there
   /// GPUs that train together, one a process; empty: `device` alone. Shapes only.
   std::vector<std::string> devices;
+  training::ExchangeOptions exchange;
   std::vector<std::string> command;  ///< starts this program again for the other processes
   std::string dtype;                 ///< the same: float32, tf32, bfloat16 or float16
   std::int64_t repeats = 15;         ///< timed steps of a shape, timed rounds of a configuration

@@ -58,7 +58,11 @@ std::string list_of(const std::vector<Result>& results) {
     row["peer"] = false;
     row["default"] = result.is_default;
     row["tokens_per_second"] = result.tokens_per_second();
-    if (result.ranks > 1) row["ranks"] = result.ranks;
+    if (result.ranks > 1) {
+      row["ranks"] = result.ranks;
+      row["exchange"] = result.exchange.bfloat16 ? "bfloat16" : "float32";
+      row["shard"] = result.exchange.shard;
+    }
     row["peak_bytes"] = result.peak_bytes;
     row["parameters"] = result.parameters;
     row["loss"] = result.loss;

@@ -18,7 +18,7 @@ using runtime::Context;
 using runtime::Tensor;
 
 enum class Reduction {
-  kSum,  ///< of float32 or float64
+  kSum,  ///< of float32, float64 or bfloat16, which is rounded after each addition
   kMax   ///< of uint8
 };
 
@@ -37,6 +37,11 @@ class Communicator {
   /// Reduces the values of all ranks, in place. All ranks get the same bits, whichever rank comes
   /// first: sums go in the order of ranks.
   virtual void all_reduce(const Context& context, const Tensor& values, Reduction reduction) = 0;
+  /// The halves of a sum by all_reduce, in place. `values` are size() equal parts. After
+  /// reduce_scatter rank r has the sums of part r, and in the other parts nothing that is defined.
+  virtual void reduce_scatter(const Context& context, const Tensor& values) = 0;
+  /// Gives all ranks part r of rank r.
+  virtual void all_gather(const Context& context, const Tensor& values) = 0;
   /// Gives all ranks the values of rank `root`.
   virtual void broadcast(const Context& context, const Tensor& values, std::int64_t root) = 0;
 
@@ -88,9 +93,16 @@ inline void check_reduction(const Tensor& values, Reduction reduction) {
   const runtime::DType dtype = values.dtype();
   SLUICE_CHECK(values.is_contiguous(), "ranks reduce contiguous tensors");
   SLUICE_CHECK(reduction == Reduction::kSum
-                   ? dtype == runtime::DType::kFloat32 || dtype == runtime::DType::kFloat64
+                   ? dtype == runtime::DType::kFloat32 || dtype == runtime::DType::kFloat64 ||
+                         dtype == runtime::DType::kBFloat16
                    : dtype == runtime::DType::kUInt8,
                "ranks don't reduce {} this way", base::name_of(dtype));
+}
+
+/// Refuses a tensor that can't be cut into so many equal parts.
+inline void check_parts(const Tensor& values, std::int64_t ranks) {
+  SLUICE_CHECK(values.is_contiguous() && values.element_count() % ranks == 0,
+               "{} elements are no {} equal parts", values.element_count(), ranks);
 }
 
 }  // namespace sluice::distributed

@@ -8,8 +8,8 @@
 
 namespace sluice::distributed {
 
-/// Adds `more` to `values`, float32 or float64; of uint8 takes the larger. On the host. Both leaves
-/// that reduce by it give the same bits.
+/// Adds `more` to `values`, float32, float64 or bfloat16; of uint8 takes the larger. On the host.
+/// All leaves that reduce by it give the same bits.
 inline void reduce_into(std::byte* values, const std::byte* more, base::DType dtype,
                         std::int64_t count) {
   const auto each = [&](auto zero, const auto& reduce) {
@@ -21,6 +21,11 @@ inline void reduce_into(std::byte* values, const std::byte* more, base::DType dt
   const auto sum = [](auto a, auto b) { return a + b; };
   if (dtype == base::DType::kFloat32) return each(float{}, sum);
   if (dtype == base::DType::kFloat64) return each(double{}, sum);
+  if (dtype == base::DType::kBFloat16) {
+    return each(base::BFloat16{}, [](base::BFloat16 a, base::BFloat16 b) {
+      return base::BFloat16(static_cast<float>(a) + static_cast<float>(b));
+    });
+  }
   each(std::uint8_t{}, [](std::uint8_t a, std::uint8_t b) { return std::max(a, b); });
 }
 

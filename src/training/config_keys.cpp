@@ -312,6 +312,14 @@ const ConfigKey kKeys[] = {
      "Number of examples whose attention is drawn for TensorBoard at each validation: answer "
      "tokens from top to bottom, input tokens from left to right. 0 draws none."},
 
+    {"distributed.exchange", [](C& c) -> T { return &c.distributed.exchange; }, kMay,
+     "What gradients are rounded to while several ranks add them up: float32 or bfloat16, which "
+     "halves what travels."},
+    {"distributed.shard", [](C& c) -> T { return &c.distributed.shard; }, kMay,
+     "Whether each of several ranks steps its own part of the parameters and gives it to the "
+     "others, "
+     "which divides the optimiser's work."},
+
     {"machine.threads", [](C& c) -> T { return &c.threads; }, kMay,
      "CPU threads; 0 uses OpenMP's number, which OMP_NUM_THREADS sets. Of several ranks: threads "
      "of "

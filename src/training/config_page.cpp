@@ -50,6 +50,7 @@ constexpr Section kSections[] = {
      "Optimiser, learning rate, batches, and the metric that decides which model is best: "
      "[training](../training.md)."},
     {"output", "What a run writes, and where."},
+    {"distributed", "How several ranks work together ([several devices](../distributed.md))."},
     {"machine",
      "The processor and its precision. These keys change results by rounding only: "
      "[GPUs](../gpu.md)."},

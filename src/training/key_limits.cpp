@@ -37,6 +37,7 @@ constexpr Names kOutputs{"crf", "softmax"};
 constexpr Names kOptimizers{"adam", "sgd"};
 constexpr Names kSchedules{"constant", "plateau", "inverse_sqrt", "cosine", "step"};
 constexpr Names kSamplings{"none", "linear", "exponential", "inverse_sigmoid"};
+constexpr Names kExchanges{"float32", "bfloat16"};
 constexpr Names kStaticShapes{"auto", "on", "off"};
 constexpr Names kPrecisions{"float32", "tf32", "bfloat16", "float16"};
 
@@ -130,6 +131,8 @@ const KeyLimits kLimits[] = {
     at_least("output.log_every", 1),
     at_least("output.histogram_every", 0),
     at_least("output.attention_images", 0),
+
+    one_of("distributed.exchange", kExchanges),
 
     from_to("machine.threads", 0, 4096),
     one_of("machine.static_shapes", kStaticShapes),

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -23,7 +24,11 @@ constexpr const char* kLossScaleName = "optimizer.loss_scale";
 
 Optimizer::Optimizer(const Context& context, const layers::Parameters& parameters,
                      const OptimizerConfig& config, bool scales_loss)
-    : parameters_(&parameters), config_(config) {
+    : Optimizer(context, parameters, config, scales_loss, {0, parameters.flat_size()}) {}
+
+Optimizer::Optimizer(const Context& context, const layers::Parameters& parameters,
+                     const OptimizerConfig& config, bool scales_loss, const distributed::Share& own)
+    : parameters_(&parameters), config_(config), own_(own) {
   SLUICE_ASSERT(parameters.has_gradients() && parameters.dtype() == DType::kFloat32);
   divide_parameters();
   if (is_adam()) {
@@ -65,6 +70,10 @@ void Optimizer::divide_parameters() {
   }
   SLUICE_CHECK(!trained_.empty(), "training.freeze is '{}', which leaves nothing to train",
                config_.freeze);
+  for (Range& range : trained_) {
+    range = {std::max(range.begin, own_.begin), std::min(range.end, own_.end)};
+  }
+  std::erase_if(trained_, [](const Range& range) { return range.begin >= range.end; });
 }
 
 void Optimizer::add_moment(const Context& context, const char* name) {
@@ -75,13 +84,31 @@ void Optimizer::add_moment(const Context& context, const char* name) {
 }
 
 void Optimizer::step(const Context& context, const Tensor& step, const Tensor& learning_rate) {
-  const runtime::Span span(context, "optimizer", "step");
+  measure(context);
+  apply(context, step, learning_rate);
+  finish(context);
+}
+
+void Optimizer::measure(const Context& context) {
+  const runtime::Span span(context, "optimizer", "norm");
   for (const Range& range : frozen_) {
     context.zero(parameters_->gradients().slice(0, range.begin, range.end));
   }
-  kernel::sum_of_squares(context, {parameters_->gradients(), partials_, sum_of_squares_,
-                                   loss_scale_, parameters_->gradient_marks()});
+  kernels::GradientMarks marks = parameters_->gradient_marks();
+  if (marks.values) {
+    marks.values =
+        marks.values.slice(0, kernels::mark_of(own_.begin), kernels::mark_count(own_.end));
+  }
+  kernel::sum_of_squares(context, {parameters_->gradients().slice(0, own_.begin, own_.end),
+                                   partials_, sum_of_squares_, loss_scale_, marks});
+}
+
+void Optimizer::apply(const Context& context, const Tensor& step, const Tensor& learning_rate) {
+  const runtime::Span span(context, "optimizer", "step");
   for (const Range& range : trained_) queue_step(context, range, step, learning_rate);
+}
+
+void Optimizer::finish(const Context& context) {
   if (config_.ema_decay > 0) update_average(context);
   if (loss_scale_) kernel::update_loss_scale(context, {loss_scale_, sum_of_squares_});
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "distributed/communicator.h"
 #include "io/checkpoint.h"
 #include "layers/parameters.h"
 #include "training/train_config.h"
@@ -21,6 +22,10 @@ class Optimizer {
   /// `parameters` must be allocated with gradients and outlive the optimiser. Throws
   /// ErrorCode::kInvalidArgument if a pattern of config.freeze matches none of them or all are
   /// frozen.
+  /// It steps the parameters that `own` has alone, whose ends cut no mark (gradient_marks.h).
+  Optimizer(const Context& context, const layers::Parameters& parameters,
+            const OptimizerConfig& config, bool scales_loss, const distributed::Share& own);
+  /// It steps all parameters.
   Optimizer(const Context& context, const layers::Parameters& parameters,
             const OptimizerConfig& config, bool scales_loss = false);
 
@@ -28,6 +33,11 @@ class Optimizer {
   /// counts from 1; `learning_rate` is float64 [1]. Changes nothing if the gradients' norm is not
   /// finite. Does not wait for the device.
   void step(const Context& context, const Tensor& step, const Tensor& learning_rate);
+  /// The parts of step, between which ranks meet: sum_of_squares() over its own gradients; its own
+  /// parameters; what follows once all are there.
+  void measure(const Context& context);
+  void apply(const Context& context, const Tensor& step, const Tensor& learning_rate);
+  void finish(const Context& context);
 
   /// float64 [1]: sum of the squares of the gradients that the last step met, before clipping.
   const Tensor& sum_of_squares() const { return sum_of_squares_; }
@@ -75,6 +85,7 @@ class Optimizer {
 
   const layers::Parameters* parameters_;
   OptimizerConfig config_;
+  distributed::Share own_;
   std::vector<Moment> moments_;
   // Neighbours of a kind are one range.
   std::vector<Range> trained_;

@@ -155,6 +155,12 @@ struct InitialConfig {
   std::string target_embeddings;
 };
 
+/// How several ranks work together.
+struct DistributedConfig {
+  std::string exchange = "float32";  ///< or bfloat16, of gradients
+  bool shard = false;
+};
+
 struct OutputConfig {
   std::string directory = "runs/model";
   std::int64_t log_every = 20;
@@ -173,6 +179,7 @@ struct TrainConfig {
   LoopConfig loop;
   InitialConfig initial;
   OutputConfig output;
+  DistributedConfig distributed;
   std::int64_t threads = 0;  ///< 0: as many as OpenMP takes
   std::string device = "cpu";
   std::string devices;  ///< of ranks, separated by commas; empty: `device` alone

@@ -103,6 +103,7 @@ void Trainer::make_step() {
                                                           : config_.static_shapes == "on";
   options.loss_scaling = context_->precision().storage == runtime::DType::kFloat16;
   options.ranks = ranks_;
+  options.exchange = {config_.distributed.exchange == "bfloat16", config_.distributed.shard};
   step_.emplace(*context_, *model_, config_.optimizer, options);
 }
 
@@ -149,6 +150,10 @@ void Trainer::resume() {
   };
   warn_of("machine.static_shapes", started.static_shapes, config_.static_shapes);
   warn_of("machine.autotune", started.autotune, config_.autotune);
+  if (ranks_ != nullptr) {
+    warn_of("distributed.exchange", started.distributed.exchange, config_.distributed.exchange);
+    warn_of("distributed.shard", started.distributed.shard, config_.distributed.shard);
+  }
   saved.threads = state_.threads;
   saved.device = state_.device;
   state_ = std::move(saved);

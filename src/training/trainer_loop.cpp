@@ -253,6 +253,7 @@ void Trainer::save_last() {
   const std::vector<CarriedTensor> carried = ranks_ == nullptr
                                                  ? download_carried(*context_, *model_)
                                                  : gather_carried(*context_, *model_, *ranks_);
+  step_->gather_moments(*context_);
   unsaved_ = false;
   if (!leads()) return;
   judge_last_step();

@@ -18,13 +18,17 @@ TrainingStep::TrainingStep(const Context& context, const models::Model& model,
                            const OptimizerConfig& optimizer, const Options& options)
     : model_(&model),
       options_(options),
-      optimizer_(context, model.parameters(), optimizer, options.loss_scaling),
+      exchange_(options.ranks == nullptr
+                    ? std::optional<GradientExchange>()
+                    : std::optional<GradientExchange>(std::in_place, context, *options.ranks,
+                                                      model.parameters(), options.exchange)),
+      optimizer_(
+          context, model.parameters(), optimizer, options.loss_scaling,
+          exchange_ ? exchange_->own() : distributed::Share{0, model.parameters().flat_size()}),
       plans_(model),
       graphs_(kMostGraphs),
       sums_memory_(context.device(), kernels::loss::kSums * sizeof(double)),
-      sums_(sums_memory_.tensor(runtime::DType::kFloat64, {kernels::loss::kSums})) {
-  if (options.ranks != nullptr) exchange_.emplace(*options.ranks, model.parameters());
-}
+      sums_(sums_memory_.tensor(runtime::DType::kFloat64, {kernels::loss::kSums})) {}
 
 StepSums TrainingStep::run(const Context& context, std::span<const data::Batch> batches,
                            std::int64_t step, double learning_rate) {
@@ -76,7 +80,18 @@ Tensor TrainingStep::run_one_by_one(const Context& context, std::span<const data
 void TrainingStep::step_of_all(const Context& context, const UploadedStep& uploaded,
                                const Tensor& sums) {
   if (exchange_) exchange_->run(context, sums);
-  optimizer_.step(context, uploaded.step, uploaded.learning_rate);
+  optimizer_.measure(context);
+  if (exchange_) exchange_->unite(context, optimizer_.sum_of_squares());
+  optimizer_.apply(context, uploaded.step, uploaded.learning_rate);
+  if (exchange_) exchange_->gather(context, model_->parameters().values());
+  optimizer_.finish(context);
+}
+
+void TrainingStep::gather_moments(const Context& context) const {
+  if (!exchange_) return;
+  for (const Tensor& tensor : optimizer_.state()) {
+    if (tensor.shape() == model_->parameters().values().shape()) exchange_->gather(context, tensor);
+  }
 }
 
 UploadedStep TrainingStep::upload(const Context& context, const data::Batch& batch,

@@ -39,6 +39,7 @@ class TrainingStep {
     ScheduledSampling sampling = {};
     /// All ranks of the run; null without ranks. Must outlive the step.
     distributed::Communicator* ranks = nullptr;
+    ExchangeOptions exchange = {};
   };
 
   /// `model` must be allocated with gradients and outlive this; a run's precision is `context`'s.
@@ -55,6 +56,8 @@ class TrainingStep {
   StepSums run(const Context& context, std::span<const data::Batch> batches, std::int64_t step,
                double learning_rate, std::int64_t target_tokens);
 
+  /// Gives all ranks the moments of all, if each steps a part of the parameters.
+  void gather_moments(const Context& context) const;
   /// To save and to load its moments.
   const Optimizer& optimizer() const { return optimizer_; }
   /// Whose plans evaluate, too, with the memory of those that train.
@@ -78,10 +81,10 @@ class TrainingStep {
 
   const models::Model* model_;
   Options options_;
+  std::optional<GradientExchange> exchange_;
   Optimizer optimizer_;
   PlanCache plans_;
   BatchUpload upload_;
-  std::optional<GradientExchange> exchange_;
   runtime::GraphCache graphs_;
   runtime::Buffer sums_memory_;
   Tensor sums_;  ///< float64 [kernels::loss::kSums], over several batches

@@ -104,7 +104,9 @@ std::vector<pid_t> ranks_below(pid_t process) {
 TEST_P(Ranks, OfOneProcessTrainLikeProcesses) {
   // The other has more gradients than MPI is given at once.
   const std::vector<std::string> large{"model.hidden=600", "training.max_steps=2"};
-  for (const std::vector<std::string>& settings : {kRun, large}) {
+  const std::vector<std::string> sharded =
+      with(with(large, "distributed.shard=true"), "distributed.exchange=bfloat16");
+  for (const std::vector<std::string>& settings : {kRun, large, sharded}) {
     const Workplace threads, processes;
     std::vector<std::string> arguments = train_arguments(with(settings, "machine.threads=1"));
     arguments.insert(arguments.end(), {"--devices", "cpu,cpu,cpu"});

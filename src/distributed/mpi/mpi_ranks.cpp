@@ -41,12 +41,9 @@ struct Shares {
   }
 };
 
-/// Each rank gets its share of the elements of all ranks, adds them up in the order of ranks, and
-/// gives the sums to all.
-void reduce(MPI_Comm ranks, std::int64_t rank, std::int64_t count, std::byte* values,
-            std::int64_t elements, base::DType dtype) {
-  const std::size_t size = base::size_of(dtype);
-  const Shares shares(elements, size, count);
+/// Each rank gets its share of the elements of all ranks and adds them up in the order of ranks.
+void reduce_shares(MPI_Comm ranks, std::int64_t rank, std::int64_t count, std::byte* values,
+                   const Shares& shares, base::DType dtype) {
   const int own = shares.counts[static_cast<std::size_t>(rank)];
   const std::vector<int> own_counts(static_cast<std::size_t>(count), own);
   std::vector<int> places;
@@ -59,11 +56,16 @@ void reduce(MPI_Comm ranks, std::int64_t rank, std::int64_t count, std::byte* va
         "exchange the shares of a sum");
   for (std::int64_t other = 1; other < count; ++other) {
     reduce_into(all.data(), all.data() + places[static_cast<std::size_t>(other)], dtype,
-                own / static_cast<std::int64_t>(size));
+                own / static_cast<std::int64_t>(base::size_of(dtype)));
   }
-  check(MPI_Allgatherv(all.data(), own, MPI_BYTE, values, shares.counts.data(),
+  std::copy_n(all.begin(), own, values + shares.offsets[static_cast<std::size_t>(rank)]);
+}
+
+/// Gives all ranks the shares of all.
+void gather_shares(MPI_Comm ranks, std::byte* values, const Shares& shares) {
+  check(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, values, shares.counts.data(),
                        shares.offsets.data(), MPI_BYTE, ranks),
-        "give the sums to all ranks");
+        "give the shares to all ranks");
 }
 
 class MpiRank final : public Communicator {
@@ -109,10 +111,25 @@ class MpiRank final : public Communicator {
     launch(context, [=, this] {
       const std::size_t size = base::size_of(values.dtype());
       for (std::int64_t begin = 0; begin < values.element_count(); begin += kMostElements) {
-        reduce(device_, rank_, size_,
-               static_cast<std::byte*>(values.data()) + static_cast<std::size_t>(begin) * size,
-               std::min(kMostElements, values.element_count() - begin), values.dtype());
+        std::byte* some =
+            static_cast<std::byte*>(values.data()) + static_cast<std::size_t>(begin) * size;
+        const Shares shares(std::min(kMostElements, values.element_count() - begin), size, size_);
+        reduce_shares(device_, rank_, size_, some, shares, values.dtype());
+        gather_shares(device_, some, shares);
       }
+    });
+  }
+
+  void reduce_scatter(const Context& context, const Tensor& values) override {
+    check_reduction(values, Reduction::kSum);
+    each_piece(context, values, [this, values](std::byte* first, const Shares& shares) {
+      reduce_shares(device_, rank_, size_, first, shares, values.dtype());
+    });
+  }
+
+  void all_gather(const Context& context, const Tensor& values) override {
+    each_piece(context, values, [this](std::byte* first, const Shares& shares) {
+      gather_shares(device_, first, shares);
     });
   }
 
@@ -166,6 +183,34 @@ class MpiRank final : public Communicator {
   }
 
  private:
+  /// Queues work(elements, shares) on so much of all parts of `values` at a time as MPI can count.
+  template <typename Work>
+  void each_piece(const Context& context, const Tensor& values, Work work) {
+    check_parts(values, size_);
+    launch(context, [=, this] {
+      const std::size_t size = base::size_of(values.dtype());
+      const std::int64_t part = values.element_count() / size_;
+      const std::int64_t most = std::max<std::int64_t>(1, kMostElements / size_);
+      std::vector<std::byte> piece;
+      for (std::int64_t begin = 0; begin < part; begin += most) {
+        const std::int64_t count = std::min(most, part - begin);
+        const std::size_t bytes = static_cast<std::size_t>(count) * size;
+        piece.resize(bytes * static_cast<std::size_t>(size_));
+        const auto place = [&](std::int64_t rank) {
+          return static_cast<std::byte*>(values.data()) +
+                 static_cast<std::size_t>(rank * part + begin) * size;
+        };
+        for (std::int64_t rank = 0; rank < size_; ++rank) {
+          std::copy_n(place(rank), bytes, piece.data() + static_cast<std::size_t>(rank) * bytes);
+        }
+        work(piece.data(), Shares(count * size_, size, size_));
+        for (std::int64_t rank = 0; rank < size_; ++rank) {
+          std::copy_n(piece.data() + static_cast<std::size_t>(rank) * bytes, bytes, place(rank));
+        }
+      }
+    });
+  }
+
   template <typename Work>
   void launch(const Context& context, Work work) {
     SLUICE_CHECK(context.device().runs_host_kernels(), "ranks of MPI run on CPUs, not on {}",

@@ -24,6 +24,8 @@ struct Nccl {
   decltype(&ncclCommInitRank) init = find(ncclCommInitRank, "ncclCommInitRank");
   decltype(&ncclCommDestroy) destroy = find(ncclCommDestroy, "ncclCommDestroy");
   decltype(&ncclAllReduce) all_reduce = find(ncclAllReduce, "ncclAllReduce");
+  decltype(&ncclReduceScatter) reduce_scatter = find(ncclReduceScatter, "ncclReduceScatter");
+  decltype(&ncclAllGather) all_gather = find(ncclAllGather, "ncclAllGather");
   decltype(&ncclBroadcast) broadcast = find(ncclBroadcast, "ncclBroadcast");
   decltype(&ncclGetErrorString) error_string = find(ncclGetErrorString, "ncclGetErrorString");
   decltype(&ncclGetLastError) last_error = find(ncclGetLastError, "ncclGetLastError");
@@ -96,6 +98,26 @@ class NcclRank final : public Communicator {
                  "queue a sum of all ranks");
   }
 
+  void reduce_scatter(const Context& context, const Tensor& values) override {
+    check_reduction(values, Reduction::kSum);
+    check_parts(values, size());
+    const CurrentDevice current(ordinal_);
+    nccl().check(
+        nccl().reduce_scatter(values.data(), own_part(values),
+                              count_of(values) / static_cast<std::size_t>(size()),
+                              type_of(values.dtype()), ncclSum, ranks_, stream_of(context)),
+        "queue a sum of a part of all ranks");
+  }
+
+  void all_gather(const Context& context, const Tensor& values) override {
+    check_parts(values, size());
+    const CurrentDevice current(ordinal_);
+    nccl().check(nccl().all_gather(own_part(values), values.data(),
+                                   values.byte_size() / static_cast<std::size_t>(size()), ncclUint8,
+                                   ranks_, stream_of(context)),
+                 "queue that all ranks get all parts");
+  }
+
   void broadcast(const Context& context, const Tensor& values, std::int64_t root) override {
     SLUICE_CHECK(values.is_contiguous() && root >= 0 && root < size(),
                  "a broadcast is of a contiguous tensor, from a rank");
@@ -114,6 +136,10 @@ class NcclRank final : public Communicator {
                      runtime::cuda::gpu_of(context.stream()).ordinal == ordinal_,
                  "a rank on cuda:{} can't work on {}", ordinal_, context.device().name());
     return runtime::cuda::handle_of(context.stream());
+  }
+  std::byte* own_part(const Tensor& values) const {
+    return static_cast<std::byte*>(values.data()) +
+           values.byte_size() / static_cast<std::size_t>(size()) * static_cast<std::size_t>(rank());
   }
   static std::size_t count_of(const Tensor& values) {
     return static_cast<std::size_t>(values.element_count());

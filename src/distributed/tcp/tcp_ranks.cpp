@@ -123,6 +123,25 @@ class TcpRank final : public Communicator {
     });
   }
 
+  void reduce_scatter(const Context& context, const Tensor& values) override {
+    check_parts(values, size_);
+    all_reduce(context, values, Reduction::kSum);
+  }
+
+  void all_gather(const Context& context, const Tensor& values) override {
+    check_parts(values, size_);
+    launch(context, [this, values] {
+      const std::size_t part = values.byte_size() / static_cast<std::size_t>(size_);
+      auto* to = static_cast<char*>(values.data());
+      const std::vector<std::string> all =
+          all_say(Frame::kDevice, {to + static_cast<std::size_t>(rank_) * part, part});
+      for (const std::string& one : all) {
+        SLUICE_ASSERT(one.size() == part);
+        to = std::copy(one.begin(), one.end(), to);
+      }
+    });
+  }
+
   void broadcast(const Context& context, const Tensor& values, std::int64_t root) override {
     SLUICE_CHECK(values.is_contiguous() && root >= 0 && root < size_,
                  "a broadcast is of a contiguous tensor, from a rank");

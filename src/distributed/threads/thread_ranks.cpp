@@ -98,6 +98,30 @@ class ThreadRank final : public Communicator {
     });
   }
 
+  void reduce_scatter(const Context& context, const Tensor& values) override {
+    check_reduction(values, Reduction::kSum);
+    check_parts(values, size());
+    const Share share = share_of(values.element_count(), rank_, size());
+    launch(context, values, [dtype = values.dtype(), share](const std::vector<void*>& ranks) {
+      reduce(ranks, dtype, share);
+    });
+  }
+
+  void all_gather(const Context& context, const Tensor& values) override {
+    check_parts(values, size());
+    launch(context, values,
+           [rank = rank_, bytes = values.byte_size()](const std::vector<void*>& ranks) {
+             const std::size_t part = bytes / ranks.size();
+             for (std::size_t other = 0; other < ranks.size(); ++other) {
+               if (other == static_cast<std::size_t>(rank) || part == 0) continue;
+               const auto place = [&](void* memory) {
+                 return static_cast<std::byte*>(memory) + other * part;
+               };
+               std::memcpy(place(ranks[static_cast<std::size_t>(rank)]), place(ranks[other]), part);
+             }
+           });
+  }
+
   void broadcast(const Context& context, const Tensor& values, std::int64_t root) override {
     SLUICE_CHECK(values.is_contiguous() && root >= 0 && root < group_->size,
                  "a broadcast is of a contiguous tensor, from a rank");

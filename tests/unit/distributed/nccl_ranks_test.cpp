@@ -27,12 +27,16 @@ TEST_P(NcclRanks, OneKeepsItsNumbers) {
   const std::vector<float> floats{1.5f, -2.25f, 3e38f};
   const std::vector<double> doubles{1e300, 1.0 / 3};
   const std::vector<std::uint8_t> bytes{0, 1, 255};
-  const Tensor a = put(floats), b = put(doubles), c = put(bytes);
+  const std::vector<base::BFloat16> halves{base::BFloat16(1.5f), base::BFloat16(-300.0f)};
+  const Tensor a = put(floats), b = put(doubles), c = put(bytes), d = put(halves);
   const auto work = [&] {
     rank_->all_reduce(context_, a, Reduction::kSum);
     rank_->all_reduce(context_, b, Reduction::kSum);
     rank_->all_reduce(context_, c, Reduction::kMax);
     rank_->broadcast(context_, a, 0);
+    rank_->reduce_scatter(context_, a);
+    rank_->all_gather(context_, b);
+    rank_->all_reduce(context_, d, Reduction::kSum);
   };
   work();
   const auto graph = context_.stream().capture(work);
@@ -40,6 +44,7 @@ TEST_P(NcclRanks, OneKeepsItsNumbers) {
   EXPECT_EQ(context_.download<float>(a), floats);
   EXPECT_EQ(context_.download<double>(b), doubles);
   EXPECT_EQ(context_.download<std::uint8_t>(c), bytes);
+  EXPECT_EQ(context_.download<base::BFloat16>(d)[1].bits, halves[1].bits);
 }
 
 TEST_P(NcclRanks, RefuseAnotherDevice) {

@@ -73,6 +73,9 @@ TEST(TcpRanks, ReduceAsThreadsDo) {
         context.upload<float>(values, own);
         rank.all_reduce(context, values, Reduction::kSum);
         rank.broadcast(context, values.slice(0, 0, 10), 2);
+        const Tensor parts = values.slice(0, 10, 3010);
+        rank.reduce_scatter(context, parts);
+        rank.all_gather(context, parts);
         sums[tcp][static_cast<std::size_t>(rank.rank())] = context.download<float>(values);
       };
       tcp ? on_tcp(3, work) : on_threads(3, work);

@@ -84,6 +84,50 @@ TEST_P(ThreadRanks, FindTheLargest) {
                                [](std::uint8_t a, std::uint8_t b) { return std::max(a, b); });
 }
 
+/// The halves of a sum make the whole, also of rounded numbers.
+TEST_P(ThreadRanks, AddUpByParts) {
+  for (const std::int64_t ranks : {1, 2, 3, 5}) {
+    const auto count = static_cast<std::size_t>(ranks * 77);
+    const auto whole = after<float>(ranks, count, [](auto& rank, auto& context, auto& tensor) {
+      rank.all_reduce(context, tensor, Reduction::kSum);
+    });
+    const auto parts = after<float>(ranks, count, [](auto& rank, auto& context, auto& tensor) {
+      rank.reduce_scatter(context, tensor);
+      rank.all_gather(context, tensor);
+    });
+    EXPECT_EQ(parts, whole) << ranks;
+  }
+}
+
+TEST_P(ThreadRanks, RefusePartsThatAreUneven) {
+  const auto thrown = on_ranks(2, [&](Communicator& rank) {
+    const auto device = runtime::open_device(GetParam());
+    const Context context(*device);
+    const runtime::Buffer memory(*device, 3 * sizeof(float));
+    rank.reduce_scatter(context, memory.tensor(base::DType::kFloat32, {3}));
+  });
+  for (const std::string& one : thrown) EXPECT_EQ(one, "3 elements are no 2 equal parts");
+}
+
+TEST_P(ThreadRanks, RoundSumsOfBfloat16) {
+  const auto thrown = on_ranks(3, [&](Communicator& rank) {
+    const auto device = runtime::open_device(GetParam());
+    const Context context(*device);
+    const runtime::Buffer memory(*device, 2 * sizeof(base::BFloat16));
+    const Tensor sums = memory.tensor(base::DType::kBFloat16, {2});
+    // 256 + 1 is no number of 8 bits, so the first sum stays 256 and the second gets 258 at once.
+    const float own[3][2] = {{256, 1}, {1, 1}, {1, 256}};
+    const float* mine = own[rank.rank()];
+    context.upload<base::BFloat16>(
+        sums, std::vector<base::BFloat16>{base::BFloat16(mine[0]), base::BFloat16(mine[1])});
+    rank.all_reduce(context, sums, Reduction::kSum);
+    const auto found = context.download<base::BFloat16>(sums);
+    EXPECT_EQ(static_cast<float>(found[0]), 256);
+    EXPECT_EQ(static_cast<float>(found[1]), 258);
+  });
+  EXPECT_EQ(thrown, no_errors(3));
+}
+
 TEST_P(ThreadRanks, GiveWhatOneHas) {
   for (const std::int64_t ranks : {1, 2, 4}) {
     for (std::int64_t root = 0; root < ranks; ++root) {

@@ -218,6 +218,13 @@ TEST_P(RankedRunsTest, PairsWithAccumulationAndAveragedWeights) {
   expect_ranks_run_as_one();
 }
 
+TEST_P(RankedRunsTest, PairsWhereEachRankStepsItsPart) {
+  use_pairs();
+  config_.distributed.shard = true;
+  config_.optimizer.ema_decay = 0.9;
+  expect_ranks_run_as_one();
+}
+
 TEST_P(RankedRunsTest, Texts) {
   use_text(0);
   expect_ranks_run_as_one();
@@ -248,6 +255,7 @@ TEST_P(RankedRunsTest, ResumedRunsEndWithTheSameBits) {
   for (const std::int64_t bptt : {0, 4}) {
     use_text(bptt);
     config_.optimizer.optimizer = "adam";
+    config_.distributed.shard = bptt == 4;
     config_.loop.max_steps = 13;
     const std::string whole = "whole" + std::to_string(bptt), cut = "cut" + std::to_string(bptt);
     by_ranks(3, whole);

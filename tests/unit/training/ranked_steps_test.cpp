@@ -34,6 +34,13 @@ class FaultyRank final : public Communicator {
     if (fault_ == Fault::kGradientsDropped && gradients && rank() == 1) context.zero(values);
     rank_.all_reduce(context, values, reduction);
   }
+  void reduce_scatter(const runtime::Context& context, const runtime::Tensor& values) override {
+    if (fault_ == Fault::kGradientsDropped && rank() == 1) context.zero(values);
+    rank_.reduce_scatter(context, values);
+  }
+  void all_gather(const runtime::Context& context, const runtime::Tensor& values) override {
+    rank_.all_gather(context, values);
+  }
   void broadcast(const runtime::Context& context, const runtime::Tensor& values,
                  std::int64_t root) override {
     rank_.broadcast(context, values, root);
@@ -118,6 +125,7 @@ class RankedStepsTest : public ::testing::TestWithParam<const char*> {
     TrainingStep::Options options{.label_smoothing = 0.1, .seed = 5};
     options.static_shapes = static_shapes_;
     options.ranks = ranks;
+    options.exchange = exchange_;
     TrainingStep steps(context, model, optimizer_, options);
     Trained trained;
     for (std::int64_t step = 1; step <= kSteps; ++step) {
@@ -180,6 +188,7 @@ class RankedStepsTest : public ::testing::TestWithParam<const char*> {
 
   std::int64_t accumulate_ = 1;
   bool static_shapes_ = false;
+  ExchangeOptions exchange_;
   OptimizerConfig optimizer_;
   unsigned seed_ = std::random_device()();
   std::mt19937 random_{seed_};
@@ -203,6 +212,38 @@ TEST_P(RankedStepsTest, AreThoseOfOneThatHasAllRows) {
   }
 }
 
+TEST_P(RankedStepsTest, AreTheSameWhereEachStepsItsPart) {
+  SCOPED_TRACE(::testing::Message() << "seed " << seed_);
+  exchange_.shard = true;
+  for (const bool averages : {false, true}) {
+    optimizer_.ema_decay = averages ? 0.9 : 0;
+    optimizer_.freeze = averages ? "decoder.*" : "";  // a part may then have nothing to step
+    const auto batches = draw();
+    const Trained alone = train(batches, nullptr, Fault::kNone, 0);
+    const double most = bound(batches, alone);
+    for (const std::int64_t ranks : {1, 2, 3, 5}) {
+      EXPECT_LE(distance(alone, by_ranks(batches, ranks)), most) << ranks;
+    }
+  }
+}
+
+/// Rounding gradients to 8 bits shows, and does no more than that.
+TEST_P(RankedStepsTest, OfRoundedGradientsAreNearThem) {
+  SCOPED_TRACE(::testing::Message() << "seed " << seed_);
+  const auto batches = draw();
+  const Trained alone = train(batches, nullptr, Fault::kNone, 0);
+  exchange_.bfloat16 = true;
+  for (const bool shard : {false, true}) {
+    exchange_.shard = shard;
+    for (const std::int64_t ranks : {2, 3}) {
+      // A gradient and each sum of two are rounded by up to 2^-9 of themselves.
+      const double apart = distance(alone, by_ranks(batches, ranks));
+      EXPECT_LE(apart, static_cast<double>(2 * ranks) / 512) << ranks;
+      EXPECT_GT(apart, bound(batches, alone)) << ranks;
+    }
+  }
+}
+
 TEST_P(RankedStepsTest, FaultsShow) {
   const auto batches = draw();
   const Trained alone = train(batches, nullptr, Fault::kNone, 0);
@@ -211,6 +252,8 @@ TEST_P(RankedStepsTest, FaultsShow) {
     EXPECT_GT(distance(alone, by_ranks(batches, 2, fault)), 3 * most)
         << "seed " << seed_ << " fault " << static_cast<int>(fault);
   }
+  exchange_.shard = true;
+  EXPECT_GT(distance(alone, by_ranks(batches, 2, Fault::kGradientsDropped)), 3 * most) << seed_;
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, RankedStepsTest, testing::host_devices());
