@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -42,10 +43,13 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return all;
 }
 
-void start_ranks(const std::vector<std::string>& command, std::int64_t count, int port) {
+/// Returns their process ids.
+std::vector<pid_t> start_ranks(const std::vector<std::string>& command, std::int64_t count,
+                               int port) {
   std::vector<std::string> arguments = command;
   const std::vector<char*> argument_list = pointers_to(arguments);
   const pid_t parent = getpid();
+  std::vector<pid_t> children;
   for (std::int64_t rank = 1; rank < count; ++rank) {
     std::vector<std::string> environment = environment_of(rank, count, port);
     const std::vector<char*> variables = pointers_to(environment);
@@ -54,12 +58,27 @@ void start_ranks(const std::vector<std::string>& command, std::int64_t count, in
       base::fail(ErrorCode::kIo, "the process of rank {} can't be started: {}", rank,
                  std::strerror(errno));
     }
-    if (child > 0) continue;
+    if (child > 0) {
+      children.push_back(child);
+      continue;
+    }
     // Only what is safe between fork and exec.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
     execve("/proc/self/exe", argument_list.data(), variables.data());
     _exit(127);
+  }
+  return children;
+}
+
+/// Throws if one has ended: a process that was killed at once never comes.
+void require_alive(const std::vector<pid_t>& children) {
+  for (std::size_t i = 0; i < children.size(); ++i) {
+    int status = 0;
+    if (waitpid(children[i], &status, WNOHANG) != children[i]) continue;
+    base::fail(ErrorCode::kDevice, "the process of rank {} ended before it began ({} {})", i + 1,
+               WIFSIGNALED(status) ? "signal" : "exit code",
+               WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
   }
 }
 
@@ -89,8 +108,8 @@ Communicator* start_others(const std::vector<std::string>& gpus,
   }
   static const std::unique_ptr<Communicator> first = [&] {
     const tcp::Socket listener = tcp::listen_at(0);
-    start_ranks(command, std::ssize(gpus), tcp::port_of(listener));
-    return tcp::lead(listener, std::ssize(gpus));
+    const auto children = start_ranks(command, std::ssize(gpus), tcp::port_of(listener));
+    return tcp::lead(listener, std::ssize(gpus), [&] { require_alive(children); });
   }();
   return first.get();
 }

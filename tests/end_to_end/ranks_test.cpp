@@ -55,7 +55,7 @@ class Ranks : public ::testing::TestWithParam<std::string> {
   /// `sluice train` with these settings as so many processes, which share the cores.
   static std::string command(std::int64_t processes, const std::vector<std::string>& settings,
                              const std::string& program = "sluice") {
-    std::string line = "export OMP_NUM_THREADS=1; ";
+    std::string line = "export OMP_NUM_THREADS=1 SLUICE_START_TIMEOUT=10; ";
     line += is_mpi() ? "mpirun --allow-run-as-root --oversubscribe -n " + std::to_string(processes)
                      : torchrun(processes);
     line += " " + program;

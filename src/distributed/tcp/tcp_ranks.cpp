@@ -30,7 +30,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr seconds kPatience{120};  ///< for ranks to come
 constexpr seconds kSilence{20};
 constexpr seconds kBeat{2};
 constexpr seconds kFarewell{2};
@@ -47,6 +46,13 @@ struct Peer {
   bool was_told_the_end = false;         ///< of this one
   std::deque<std::string> host, device;  ///< what it said and nobody has taken yet
 };
+
+/// For ranks to come.
+seconds patience() {
+  const char* text = std::getenv("SLUICE_START_TIMEOUT");
+  const int given = text == nullptr ? 0 : std::atoi(text);
+  return seconds(given > 0 ? given : 120);
+}
 
 std::string packed(const std::vector<std::string>& texts) {
   std::string all;
@@ -321,16 +327,19 @@ std::int64_t rank_of(const Frame& frame, std::int64_t size) {
 
 }  // namespace
 
-std::unique_ptr<Communicator> lead(const Socket& listener, std::int64_t size) {
-  const Clock::time_point end = Clock::now() + kPatience;
+std::unique_ptr<Communicator> lead(const Socket& listener, std::int64_t size,
+                                   const std::function<void()>& check) {
+  const Clock::time_point end = Clock::now() + patience();
   std::vector<std::unique_ptr<Peer>> peers(static_cast<std::size_t>(size - 1));
   std::int64_t missing = size - 1;
   while (missing > 0) {
     const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
-    auto socket = accept_from(listener, std::max(left, milliseconds(0)));
+    auto socket = accept_from(listener, milliseconds(200));
+    check();
     if (!socket && left.count() <= 0) {
-      base::fail(ErrorCode::kDevice, "{} of {} ranks did not come within {} s", missing, size,
-                 kPatience.count());
+      base::fail(ErrorCode::kDevice,
+                 "{} of {} ranks did not come within {} s (SLUICE_START_TIMEOUT)", missing, size,
+                 patience().count());
     }
     if (!socket) continue;
     auto connection = std::make_unique<Connection>(std::move(*socket));
@@ -357,7 +366,7 @@ std::unique_ptr<Communicator> lead(const Socket& listener, std::int64_t size) {
 
 std::unique_ptr<Communicator> join(const std::string& address, int port, std::int64_t rank,
                                    std::int64_t size) {
-  const Clock::time_point end = Clock::now() + kPatience;
+  const Clock::time_point end = Clock::now() + patience();
   std::optional<Frame> answer;
   std::unique_ptr<Connection> connection;
   while (!answer && Clock::now() < end) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -17,11 +18,14 @@
 namespace sluice::distributed::tcp {
 
 /// Rank 0 of `size`: waits at `listener` until all others have come. Throws ErrorCode::kDevice if
-/// one does not come in two minutes or is of another build.
-std::unique_ptr<Communicator> lead(const Socket& listener, std::int64_t size);
+/// one does not come in time (120 s, or the environment variable SLUICE_START_TIMEOUT) or is of
+/// another build, and what `check`, which is called again
+/// and again meanwhile, throws.
+std::unique_ptr<Communicator> lead(
+    const Socket& listener, std::int64_t size, const std::function<void()>& check = [] {});
 
 /// Another rank, which rank 0 waits for at `port` of `address`. Throws ErrorCode::kDevice if nobody
-/// answers there in two minutes.
+/// answers there in time.
 std::unique_ptr<Communicator> join(const std::string& address, int port, std::int64_t rank,
                                    std::int64_t size);
 
