@@ -13,12 +13,14 @@ void add_bench_train(CLI::App& bench) {
   CLI::App* command = bench.add_subcommand("train", "Whole training steps of a model");
   CLI::Option* shapes = command->add_option(
       "--shapes", options->shapes, "Shape file of seq2seq models; see bench/shapes/chat.shapes");
-  command
-      ->add_option("--config", options->config.paths,
-                   "Instead of shapes: a training configuration (TOML) of any kind of model; may "
-                   "be repeated")
-      ->allow_extra_args(false)
-      ->excludes(shapes);
+  CLI::Option* configs =
+      command
+          ->add_option(
+              "--config", options->config.paths,
+              "Instead of shapes: a training configuration (TOML) of any kind of model; may "
+              "be repeated")
+          ->allow_extra_args(false)
+          ->excludes(shapes);
   command
       ->add_option("--set", options->config.overrides,
                    "section.key=value, replaces values of the configurations; may be repeated")
@@ -29,18 +31,24 @@ void add_bench_train(CLI::App& bench) {
       ->capture_default_str();
   command->add_option("--device", options->device,
                       "cpu, cuda or cuda:N (default: as the shapes or the configuration say)");
+  CLI::Option* devices =
+      command
+          ->add_option(
+              "--devices", options->devices,
+              "GPUs that train together, such as cuda:0,cuda:1: each has a batch of the shape, "
+              "and all add up their gradients")
+          ->delimiter(',')
+          ->allow_extra_args(false)
+          ->excludes(configs);
   command
-      ->add_option(
-          "--devices", options->devices,
-          "GPUs that train together, such as cuda:0,cuda:1: each has a batch of the shape, "
-          "and all add up their gradients")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  command->add_flag("--bfloat16-exchange", options->exchange.bfloat16,
-                    "With --devices: round gradients to bfloat16 while they travel "
-                    "(distributed.exchange)");
-  command->add_flag("--shard", options->exchange.shard,
-                    "With --devices: each steps its part of the parameters (distributed.shard)");
+      ->add_flag("--bfloat16-exchange", options->exchange.bfloat16,
+                 "With --devices: round gradients to bfloat16 while they travel "
+                 "(distributed.exchange)")
+      ->needs(devices);
+  command
+      ->add_flag("--shard", options->exchange.shard,
+                 "With --devices: each steps its part of the parameters (distributed.shard)")
+      ->needs(devices);
   command->add_option(
       "--dtype", options->dtype,
       "float32, tf32, bfloat16 or float16 (default: as the shapes or the configuration say)");

@@ -1,5 +1,7 @@
 #include "bench/train/train_bench.h"
 
+#include <fmt/ranges.h>
+
 #include <ostream>
 #include <sstream>
 
@@ -10,6 +12,7 @@
 #include "distributed/nccl_part.h"
 #include "distributed/process_ranks.h"
 #include "models/seq2seq.h"
+#include "training/devices.h"
 
 namespace sluice::bench::train {
 namespace {
@@ -153,10 +156,17 @@ std::vector<TrainResult> measure_on_gpus(TrainBenchOptions options,
 }  // namespace
 
 std::vector<TrainResult> run_train_bench(const TrainBenchOptions& options, std::ostream& out) {
-  if (options.devices.size() < 2) return measure_shapes(options, nullptr, out);
+  if (options.devices.empty()) return measure_shapes(options, nullptr, out);
+  TrainBenchOptions ranked = options;
+  training::TrainConfig config;
+  config.devices = fmt::format("{}", fmt::join(options.devices, ","));
+  ranked.devices = training::devices_of(config);
+  SLUICE_CHECK(ranked.devices.size() > 1 && ranked.devices.front().starts_with("cuda:"),
+               "--devices is '{}'; name several GPUs, as in cuda:0,cuda:1", config.devices);
+  SLUICE_CHECK(!options.profile.is_asked_for(), "a profile is of one GPU: leave --devices out");
   distributed::Communicator* process = distributed::rank_of_process();
-  if (process == nullptr) process = distributed::start_others(options.devices, options.command);
-  return distributed::as_rank(process, [&] { return measure_on_gpus(options, *process, out); });
+  if (process == nullptr) process = distributed::start_others(ranked.devices, options.command);
+  return distributed::as_rank(process, [&] { return measure_on_gpus(ranked, *process, out); });
 }
 
 std::vector<ConfigResult> run_config_bench(const TrainBenchOptions& options, std::ostream& out) {

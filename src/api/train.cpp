@@ -295,7 +295,9 @@ training::TrainResult Training::train(distributed::Communicator* rank) {
   hooks.progress = progress_ ? &*progress_ : nullptr;
   hooks.stop = request_.stop;
   if (leads()) add_metrics(request_, hooks);
-  const training::TrainResult result = trainer.run(hooks);
+  // The others hear of an error before this rank waits for work that they take part in.
+  const training::TrainResult result =
+      distributed::as_rank(rank, [&] { return trainer.run(hooks); });
   profile.finish();
   epochs_ = trainer.state().position.epoch;
   if (progress_) {
@@ -328,8 +330,8 @@ TrainReport Training::report_of(const training::TrainResult& result) const {
 namespace {
 
 /// Starts a process for each GPU but the first, if there are several; else null.
-distributed::Communicator* process_beside_others(const training::TrainConfig& config,
-                                                 const std::vector<std::string>& command) {
+distributed::Communicator* start_gpu_ranks(const training::TrainConfig& config,
+                                           const std::vector<std::string>& command) {
   const std::vector<std::string> devices = training::devices_of(config);
   if (devices.size() == 1 || !devices.front().starts_with("cuda")) return nullptr;
   return distributed::start_others(devices, command);
@@ -342,15 +344,21 @@ TrainReport api::train(const TrainRequest& request, const training::TrainConfig&
 }
 
 TrainReport train(const TrainRequest& request) {
-  distributed::Communicator* process = distributed::rank_of_process();
+  distributed::Communicator* process = [&] {
+    const Preparing preparing(request.preparing);  // a signal ends the wait for others at once
+    return distributed::rank_of_process();
+  }();
   return distributed::as_rank(process, [&] {
     const training::TrainConfig config = api::config_of(request);
-    if (process == nullptr) process = process_beside_others(config, request.command);
     SLUICE_CHECK(
         !training::has_checkpoint(training::fold_folder(config, 1) / io::kLastFolderName),
         "'{}' holds the folds of a cross-validation; choose another output.directory for a single "
         "run",
         config.output.directory);
+    if (process == nullptr) {
+      const Preparing preparing(request.preparing);
+      process = start_gpu_ranks(config, request.command);
+    }
     return distributed::as_rank(process, [&] { return Training(request, config, process).run(); });
   });
 }

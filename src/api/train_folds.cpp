@@ -10,6 +10,7 @@
 #include "io/file.h"
 #include "sluice/train.h"
 #include "training/checkpoint.h"
+#include "training/devices.h"
 #include "training/folds.h"
 #include "training/progress.h"
 #include "training/run_folder.h"
@@ -67,6 +68,13 @@ FoldsReport train_folds(const TrainRequest& request, std::int64_t folds) {
   refuse_processes();
   const training::TrainConfig config = api::config_of(request);
   training::fold_config(config, folds, 1);  // refuses before a folder is made
+  const std::vector<std::string> devices = training::devices_of(config);
+  if (devices.size() > 1 && devices.front().starts_with("cuda")) {
+    base::fail(ErrorCode::kUnsupported,
+               "a cross-validation runs in one process, which has one GPU, but machine.devices "
+               "names {}",
+               devices.size());
+  }
   const training::RunFolder folder(config.output.directory);
   const auto configs = configs_of_folds(request, config, folder, folds);
 

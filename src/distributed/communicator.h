@@ -18,7 +18,7 @@ using runtime::Context;
 using runtime::Tensor;
 
 enum class Reduction {
-  kSum,  ///< of float32, float64 or bfloat16, which is rounded after each addition
+  kSum,  ///< of float32, float64 or bfloat16, whose partial sums are bfloat16 as well
   kMax   ///< of uint8
 };
 
@@ -35,7 +35,7 @@ class Communicator {
   virtual std::int64_t size() const = 0;
 
   /// Reduces the values of all ranks, in place. All ranks get the same bits, whichever rank comes
-  /// first: sums go in the order of ranks.
+  /// first: on hosts sums go in the order of ranks, on GPUs in an order of NCCL's.
   virtual void all_reduce(const Context& context, const Tensor& values, Reduction reduction) = 0;
   /// The halves of a sum by all_reduce, in place. `values` are size() equal parts. After
   /// reduce_scatter rank r has the sums of part r, and in the other parts nothing that is defined.
@@ -102,7 +102,7 @@ inline void check_reduction(const Tensor& values, Reduction reduction) {
 /// Refuses a tensor that can't be cut into so many equal parts.
 inline void check_parts(const Tensor& values, std::int64_t ranks) {
   SLUICE_CHECK(values.is_contiguous() && values.element_count() % ranks == 0,
-               "{} elements are no {} equal parts", values.element_count(), ranks);
+               "{} elements do not divide into {} equal parts", values.element_count(), ranks);
 }
 
 }  // namespace sluice::distributed

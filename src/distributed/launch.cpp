@@ -27,10 +27,11 @@ std::optional<std::int64_t> first_of(std::initializer_list<const char*> variable
     if (text.empty()) continue;
     std::int64_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    SLUICE_CHECK(error == std::errc() && end == text.data() + text.size() && number >= 0,
-                 "the environment variable {} is '{}', which is no number of ranks; set "
-                 "SLUICE_IGNORE_LAUNCHER=1 to train without others",
-                 variable, text);
+    SLUICE_CHECK(
+        error == std::errc() && end == text.data() + text.size() && number >= 0,
+        "the environment variable {} is '{}'; it must be a number that is not negative, or "
+        "set SLUICE_IGNORE_LAUNCHER=1 to train without others",
+        variable, text);
     return number;
   }
   return std::nullopt;
@@ -57,6 +58,11 @@ Launch launch_of_process() {
     if (torchrun) break;
     launch.processes = std::max(launch.processes, first_of({variable}).value_or(1));
   }
+  SLUICE_CHECK(!address.empty() || text_of("RANK").empty() ||
+                   first_of({"WORLD_SIZE"}).value_or(1) <= 1 || !launch.is_alone(),
+               "this process is rank {} of {}, but MASTER_ADDR does not say where rank 0 is; set "
+               "it, or SLUICE_IGNORE_LAUNCHER=1 to train without others",
+               text_of("RANK"), text_of("WORLD_SIZE"));
   if (launch.is_alone()) return {};
   launch.local_rank =
       first_of({"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}).value_or(0);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string_view>
@@ -19,15 +20,22 @@
 namespace sluice::distributed {
 namespace {
 
+// Set for processes that this program started, which start no others.
+constexpr const char* kStarted = "SLUICE_STARTED_RANK";
+
 /// The environment of rank `rank`: this process's, but for the variables of a launcher.
 std::vector<std::string> environment_of(std::int64_t rank, std::int64_t count, int port) {
-  std::vector<std::string> all{"RANK=" + std::to_string(rank), "LOCAL_RANK=" + std::to_string(rank),
-                               "WORLD_SIZE=" + std::to_string(count), "MASTER_ADDR=127.0.0.1",
+  std::vector<std::string> all{"RANK=" + std::to_string(rank),
+                               "LOCAL_RANK=" + std::to_string(rank),
+                               "WORLD_SIZE=" + std::to_string(count),
+                               "MASTER_ADDR=127.0.0.1",
+                               std::string(kStarted) + "=" + std::to_string(rank),
                                "MASTER_PORT=" + std::to_string(port)};
   const std::size_t own = all.size();
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
-    bool kept = !text.starts_with("TORCHELASTIC_USE_AGENT_STORE=");
+    bool kept = !text.starts_with("TORCHELASTIC_USE_AGENT_STORE=") &&
+                !text.starts_with("SLUICE_IGNORE_LAUNCHER=");
     for (std::size_t i = 0; i < own; ++i) {
       kept = kept && !text.starts_with(all[i].substr(0, all[i].find('=') + 1));
     }
@@ -106,11 +114,17 @@ Communicator* start_others(const std::vector<std::string>& gpus,
         "or start this one by torchrun",
         gpus.size(), fmt::join(gpus, ","));
   }
+  SLUICE_CHECK(std::getenv(kStarted) == nullptr,
+               "rank {} was started by another process and can't start ranks",
+               std::getenv(kStarted));
   static const std::unique_ptr<Communicator> first = [&] {
-    const tcp::Socket listener = tcp::listen_at(0);
+    const tcp::Socket listener = tcp::listen_at(0, tcp::Reach::kThisMachine);
     const auto children = start_ranks(command, std::ssize(gpus), tcp::port_of(listener));
     return tcp::lead(listener, std::ssize(gpus), [&] { require_alive(children); });
   }();
+  SLUICE_CHECK(first->size() == std::ssize(gpus),
+               "this process has trained on {} GPUs and can't go on with {}; start another one",
+               first->size(), gpus.size());
   return first.get();
 }
 

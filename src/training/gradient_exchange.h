@@ -40,7 +40,7 @@ class GradientExchange {
   distributed::Communicator* ranks_;
   const layers::Parameters* parameters_;
   bool shard_;
-  std::int64_t part_;  ///< elements of a rank; what is left behind the last part is its too
+  std::int64_t part_;  ///< elements of a rank; the last one has what remains, too
   runtime::Buffer memory_;
   runtime::Tensor rounded_;  ///< bfloat16 [flat size]; absent in float32
 };

@@ -22,10 +22,11 @@ class Optimizer {
   /// `parameters` must be allocated with gradients and outlive the optimiser. Throws
   /// ErrorCode::kInvalidArgument if a pattern of config.freeze matches none of them or all are
   /// frozen.
-  /// It steps the parameters that `own` has alone, whose ends cut no mark (gradient_marks.h).
+  /// One that steps only the elements `own` of the arenas, whose ends cut no mark
+  /// (kernels/gradient_marks.h).
   Optimizer(const Context& context, const layers::Parameters& parameters,
             const OptimizerConfig& config, bool scales_loss, const distributed::Share& own);
-  /// It steps all parameters.
+  /// One that steps all of them.
   Optimizer(const Context& context, const layers::Parameters& parameters,
             const OptimizerConfig& config, bool scales_loss = false);
 

@@ -157,6 +157,7 @@ void Trainer::log_weights() {
   const std::int64_t every = config_.output.histogram_every;
   if (every == 0 || state_.step - weights_step_ < every) return;
   read_steps();  // of a run that has diverged nothing is shown
+  step_->gather_gradients(*context_);
   if (report_ != nullptr) report_->tell(*context_, model_->parameters(), state_.step);
   weights_step_ = state_.step;
 }

@@ -51,6 +51,15 @@ Tensor TrainingStep::run_alone(const Context& context, const data::Batch& batch,
                                const StepNumbers& numbers) {
   models::TrainingPlan& plan = plans_.plan(context, model_files::extent_of(batch), true);
   const UploadedStep uploaded = upload(context, batch, numbers);
+  if (exchange_) {
+    // Collectives must be captured on all ranks or none, but rank 0 validates, and so may have to
+    // capture a step anew that others replay.
+    zero_gradients(context);
+    queue(context, uploaded.batch.extent, false,
+          [&] { forward_backward(context, plan, uploaded); });
+    step_of_all(context, uploaded, plan.sums(plans_.arena()));
+    return plan.sums(plans_.arena());
+  }
   queue(context, uploaded.batch.extent, true, [&] {
     zero_gradients(context);
     forward_backward(context, plan, uploaded);
@@ -85,6 +94,10 @@ void TrainingStep::step_of_all(const Context& context, const UploadedStep& uploa
   optimizer_.apply(context, uploaded.step, uploaded.learning_rate);
   if (exchange_) exchange_->gather(context, model_->parameters().values());
   optimizer_.finish(context);
+}
+
+void TrainingStep::gather_gradients(const Context& context) const {
+  if (exchange_) exchange_->gather(context, model_->parameters().gradients());
 }
 
 void TrainingStep::gather_moments(const Context& context) const {

@@ -56,8 +56,10 @@ class TrainingStep {
   StepSums run(const Context& context, std::span<const data::Batch> batches, std::int64_t step,
                double learning_rate, std::int64_t target_tokens);
 
-  /// Gives all ranks the moments of all, if each steps a part of the parameters.
+  /// Where each rank steps a part of the parameters: gives all ranks the moments of all, or the
+  /// gradients of the last step. All ranks must call it.
   void gather_moments(const Context& context) const;
+  void gather_gradients(const Context& context) const;
   /// To save and to load its moments.
   const Optimizer& optimizer() const { return optimizer_; }
   /// Whose plans evaluate, too, with the memory of those that train.

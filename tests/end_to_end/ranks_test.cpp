@@ -240,5 +240,57 @@ TEST_P(Ranks, SayWhatIsWrongOnce) {
   expect(command(2, kRun, "sh rank.sh"), "rank 1 has another configuration than rank 0");
 }
 
+bool has_two_gpus() {
+  return run_in_shell("/", "nvidia-smi -L | grep -c '^GPU' | grep -qv '^[01]$'").code == 0;
+}
+
+/// The losses of validations that a run printed.
+std::vector<double> losses_of(const Outcome& outcome) {
+  std::vector<double> losses;
+  const std::string mark = "validation loss ";
+  for (std::size_t at = outcome.err.find(mark); at < outcome.err.size();
+       at = outcome.err.find(mark, at + 1)) {
+    losses.push_back(std::atof(outcome.err.c_str() + at + mark.size()));
+  }
+  return losses;
+}
+
+/// Steps that are replayed, between validations that only the first GPU runs.
+TEST(RanksOfGpus, TrainAsOneDoes) {
+  if (!has_two_gpus()) GTEST_SKIP() << "this machine has no two GPUs";
+  std::vector<std::string> run{"training.max_epochs=12", "training.validate_every=7",
+                               "model.dropout=0.1"};
+  const auto trained = [&](const std::vector<std::string>& settings) {
+    const Workplace place;
+    std::vector<std::string> arguments = train_arguments(settings);
+    std::erase(arguments, "--quiet");
+    const Outcome outcome = sluice::end_to_end::run(place.path(), arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return losses_of(outcome);
+  };
+  const std::vector<double> alone = trained(with(run, "machine.device=cuda:0"));
+  ASSERT_GE(alone.size(), 3u);
+  const std::vector<std::string> both = with(run, "machine.devices=cuda:0,cuda:1");
+  for (const std::vector<std::string>& settings :
+       {both, with(both, "distributed.shard=true"), with(both, "distributed.exchange=bfloat16")}) {
+    const std::vector<double> losses = trained(settings);
+    ASSERT_EQ(losses.size(), alone.size());
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      EXPECT_NEAR(losses[i], alone[i], 0.02 * alone[i]) << settings.back() << ' ' << i;
+    }
+  }
+}
+
+/// Where they can't be started, one sentence says so.
+TEST(RanksOfGpus, SayWhatIsMissing) {
+  if (has_two_gpus()) GTEST_SKIP() << "this machine has two GPUs";
+  const Workplace place;
+  for (const char* ignored : {"", "SLUICE_IGNORE_LAUNCHER=1"}) {
+    Setting setting;
+    if (*ignored != '\0') setting.variables.push_back(ignored);
+    place.expect_train_error({"machine.devices=cuda:0,cuda:1"}, {"cuda"}, setting);
+  }
+}
+
 }  // namespace
 }  // namespace sluice::end_to_end

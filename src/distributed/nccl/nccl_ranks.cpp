@@ -66,8 +66,10 @@ ncclDataType_t type_of(DType dtype) {
 
 class NcclRank final : public Communicator {
  public:
-  NcclRank(runtime::Device& gpu, Communicator& hosts)
-      : hosts_(&hosts), ordinal_(runtime::cuda::gpu_of(gpu.default_stream()).ordinal) {
+  NcclRank(runtime::Device& gpu, Communicator& hosts) : hosts_(&hosts) {
+    SLUICE_CHECK(gpu.type() == runtime::DeviceType::kCuda, "{} is no GPU, which NCCL works on",
+                 gpu.name());
+    ordinal_ = runtime::cuda::gpu_of(gpu.default_stream()).ordinal;
     const Nccl& functions = nccl();
     ncclUniqueId id{};
     if (hosts.rank() == 0) {
@@ -95,7 +97,7 @@ class NcclRank final : public Communicator {
     nccl().check(nccl().all_reduce(
                      values.data(), values.data(), count_of(values), type_of(values.dtype()),
                      reduction == Reduction::kSum ? ncclSum : ncclMax, ranks_, stream_of(context)),
-                 "queue a sum of all ranks");
+                 "queue an all-reduce");
   }
 
   void reduce_scatter(const Context& context, const Tensor& values) override {
@@ -106,7 +108,7 @@ class NcclRank final : public Communicator {
         nccl().reduce_scatter(values.data(), own_part(values),
                               count_of(values) / static_cast<std::size_t>(size()),
                               type_of(values.dtype()), ncclSum, ranks_, stream_of(context)),
-        "queue a sum of a part of all ranks");
+        "queue a reduce-scatter");
   }
 
   void all_gather(const Context& context, const Tensor& values) override {
@@ -115,7 +117,7 @@ class NcclRank final : public Communicator {
     nccl().check(nccl().all_gather(own_part(values), values.data(),
                                    values.byte_size() / static_cast<std::size_t>(size()), ncclUint8,
                                    ranks_, stream_of(context)),
-                 "queue that all ranks get all parts");
+                 "queue an all-gather");
   }
 
   void broadcast(const Context& context, const Tensor& values, std::int64_t root) override {
@@ -146,7 +148,7 @@ class NcclRank final : public Communicator {
   }
 
   Communicator* hosts_;
-  int ordinal_;
+  int ordinal_ = 0;
   ncclComm_t ranks_ = nullptr;
 };
 

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -23,14 +24,23 @@ struct Header {
   std::uint64_t magic, kind, bytes;
 };
 constexpr std::uint64_t kMagic = 0x65'63'69'75'6c'73'01'a7;
-// Weights in one broadcast over TCP are the most that is sent.
+// More than the arenas of all ranks that anybody would gather this way.
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 36;
+// Of what somebody sends who is not known to be a rank.
+constexpr std::size_t kMostOfStrangers = 4096;
 
 std::string reason() { return std::strerror(errno); }
 
 bool is_readable(int descriptor, std::chrono::milliseconds wait) {
+  const auto end = std::chrono::steady_clock::now() + wait;
   pollfd one{descriptor, POLLIN, 0};
-  return poll(&one, 1, static_cast<int>(wait.count())) > 0;
+  while (true) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        end - std::chrono::steady_clock::now());
+    const int found =
+        poll(&one, 1, static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60000)));
+    if (found >= 0 || errno != EINTR) return found > 0;
+  }
 }
 
 }  // namespace
@@ -39,8 +49,9 @@ Socket::~Socket() {
   if (descriptor_ >= 0) close(descriptor_);
 }
 
-Socket listen_at(int port) {
-  Socket listener(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+Socket listen_at(int port, Reach reach) {
+  const bool all = reach == Reach::kAllMachines;
+  Socket listener(all ? socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1);
   sockaddr_storage place{};
   socklen_t size = 0;
   const int off = 0, on = 1;
@@ -51,11 +62,11 @@ Socket listen_at(int port) {
     six.sin6_addr = in6addr_any;
     six.sin6_port = htons(static_cast<std::uint16_t>(port));
     size = sizeof six;
-  } else {  // a machine without IPv6
+  } else {  // for this machine alone, or a machine without IPv6
     listener = Socket(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     auto& four = reinterpret_cast<sockaddr_in&>(place);
     four.sin_family = AF_INET;
-    four.sin_addr.s_addr = htonl(INADDR_ANY);
+    four.sin_addr.s_addr = htonl(all ? INADDR_ANY : INADDR_LOOPBACK);
     four.sin_port = htons(static_cast<std::uint16_t>(port));
     size = sizeof four;
   }
@@ -88,6 +99,7 @@ std::optional<Socket> connect_to(const std::string& address, int port) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   const int status = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (status == EAI_AGAIN) return std::nullopt;
   if (status != 0) {
     base::fail(ErrorCode::kDevice, "MASTER_ADDR is '{}', which is no machine: {}", address,
                gai_strerror(status));
@@ -104,12 +116,26 @@ Connection::Connection(Socket socket) : socket_(std::move(socket)) {
   const int on = 1;
   // A word of a few bytes must not wait for the next one.
   setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  const timeval most{kSendTimeout.count(), 0};
+  setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
 }
 
 bool Connection::send(Frame::Kind kind, std::string_view text) {
+  const std::lock_guard lock(sending_);
+  return write(kind, text);
+}
+
+void Connection::send_unless_busy(Frame::Kind kind, std::string_view text,
+                                  std::chrono::milliseconds wait) {
+  const std::unique_lock lock(sending_, wait);
+  if (!lock) return;
+  pollfd room{socket_.get(), POLLOUT, 0};
+  if (poll(&room, 1, static_cast<int>(wait.count())) > 0) write(kind, text);
+}
+
+bool Connection::write(Frame::Kind kind, std::string_view text) {
   const Header header{kMagic, kind, text.size()};
   std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
-  const std::lock_guard lock(sending_);
   const bool small = text.size() < 65536;
   if (small) bytes += text;  // one packet
   for (std::string_view rest : {std::string_view(bytes), small ? std::string_view() : text}) {
@@ -156,9 +182,11 @@ std::optional<Frame> Connection::wait_for_one(std::chrono::milliseconds wait) {
     if (take_whole(frame)) return frame;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         end - std::chrono::steady_clock::now());
-    if (broken_ || left.count() <= 0 || !is_readable(socket_.get(), left)) return std::nullopt;
+    if (broken_ || left.count() <= 0 || received_.size() > kMostOfStrangers) return std::nullopt;
+    if (!is_readable(socket_.get(), left)) return std::nullopt;
     std::array<char, 4096> bytes;
     const ssize_t count = recv(socket_.get(), bytes.data(), bytes.size(), 0);
+    if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return std::nullopt;
     received_.append(bytes.data(), static_cast<std::size_t>(count));
   }

@@ -31,16 +31,18 @@ class Socket {
   int descriptor_ = -1;
 };
 
-/// Listens at `port` of all addresses of this machine; 0: one that is free. Throws
-/// ErrorCode::kDevice if the port is in use.
-Socket listen_at(int port);
+/// Who may connect.
+enum class Reach { kThisMachine, kAllMachines };
+
+/// Listens at `port`; 0: one that is free. Throws ErrorCode::kDevice if the port is in use.
+Socket listen_at(int port, Reach reach = Reach::kAllMachines);
 int port_of(const Socket& listener);
 
 /// Waits for somebody to connect; absent after `wait`.
 std::optional<Socket> accept_from(const Socket& listener, std::chrono::milliseconds wait);
 
-/// Connects to a name or address; absent if nobody listens there yet. Throws ErrorCode::kDevice if
-/// there is no such name.
+/// Connects to a name or address; absent if nobody listens there yet, or the name can't be looked
+/// up at present. Throws ErrorCode::kDevice if there is no such name.
 std::optional<Socket> connect_to(const std::string& address, int port);
 
 /// What one rank sends another.
@@ -57,14 +59,19 @@ struct Frame {
   std::string text;
 };
 
+inline constexpr std::chrono::seconds kSendTimeout{20};
+
 /// A connection between two ranks, which carries frames. One thread receives; any may send.
 class Connection {
  public:
   explicit Connection(Socket socket);
 
   int descriptor() const { return socket_.get(); }
-  /// Waits until the system has taken it; false if the other side is gone.
+  /// Waits until the system has taken it; false if the other side is gone or took nothing for
+  /// `kSendTimeout`.
   bool send(Frame::Kind kind, std::string_view text);
+  /// The same of a short frame, unless another thread has been sending for `wait`.
+  void send_unless_busy(Frame::Kind kind, std::string_view text, std::chrono::milliseconds wait);
   /// Reads what has come and calls take(frame) for every frame that is whole; false once no more
   /// can come, or what came is no frame.
   bool receive(const std::function<void(Frame)>& take);
@@ -73,9 +80,10 @@ class Connection {
 
  private:
   bool take_whole(Frame& frame);
+  bool write(Frame::Kind kind, std::string_view text);
 
   Socket socket_;
-  std::mutex sending_;
+  std::timed_mutex sending_;
   std::string received_;  ///< the begin of frames that are not whole yet
   bool broken_ = false;
 };

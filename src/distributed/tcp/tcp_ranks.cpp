@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -30,28 +31,33 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr seconds kSilence{20};
-constexpr seconds kBeat{2};
-constexpr seconds kFarewell{2};
+constexpr seconds kHeartbeatTimeout{20};
+constexpr seconds kHeartbeat{2};
+constexpr seconds kEndTimeout{2};
 
 /// Another rank, as this one sees it.
 struct Peer {
-  Peer(std::int64_t number, std::unique_ptr<Connection> way)
-      : rank(number), connection(std::move(way)) {}
+  Peer(std::int64_t number, std::unique_ptr<Connection> its_connection)
+      : rank(number), connection(std::move(its_connection)) {}
 
   std::int64_t rank;
   std::unique_ptr<Connection> connection;
   Clock::time_point heard = Clock::now();
   bool ended = false;                    ///< it said so
-  bool was_told_the_end = false;         ///< of this one
+  bool sent_end = false;                 ///< of this one
   std::deque<std::string> host, device;  ///< what it said and nobody has taken yet
 };
 
-/// For ranks to come.
-seconds patience() {
+/// For how long ranks wait for each other at the start.
+seconds start_timeout() {
   const char* text = std::getenv("SLUICE_START_TIMEOUT");
-  const int given = text == nullptr ? 0 : std::atoi(text);
-  return seconds(given > 0 ? given : 120);
+  if (text == nullptr) return seconds(120);
+  int given = 0;
+  const char* end = text + std::strlen(text);
+  const auto [rest, error] = std::from_chars(text, end, given);
+  SLUICE_CHECK(error == std::errc() && rest == end && given > 0 && given <= 86400,
+               "SLUICE_START_TIMEOUT is '{}'; it must be a number of seconds, 1 to 86400", text);
+  return seconds(given);
 }
 
 std::string packed(const std::vector<std::string>& texts) {
@@ -89,7 +95,7 @@ void print(const std::string& sentence) {
 
 class TcpRank final : public Communicator {
  public:
-  /// `peers`: all other ranks in order, of rank 0; rank 0 alone, of others.
+  /// Rank 0 has all other ranks as `peers`, in order. Every other rank has rank 0 alone.
   TcpRank(std::int64_t rank, std::int64_t size, std::vector<std::unique_ptr<Peer>> peers)
       : rank_(rank), size_(size), peers_(std::move(peers)), wake_(Socket(eventfd(0, EFD_CLOEXEC))) {
     watcher_ = std::thread([this] { watch(); });
@@ -99,7 +105,7 @@ class TcpRank final : public Communicator {
     {
       std::unique_lock lock(mutex_);
       for (const auto& peer : peers_) end(*peer);
-      changed_.wait_for(lock, kFarewell, [&] {
+      changed_.wait_for(lock, kEndTimeout, [&] {
         return std::all_of(peers_.begin(), peers_.end(),
                            [](const auto& one) { return one->ended; });
       });
@@ -115,17 +121,22 @@ class TcpRank final : public Communicator {
   std::int64_t rank() const override { return rank_; }
   std::int64_t size() const override { return size_; }
 
+  /// Rank 0 adds up and sends the sum, so that no more travels than there must.
   void all_reduce(const Context& context, const Tensor& values, Reduction reduction) override {
     check_reduction(values, reduction);
     launch(context, [this, values] {
-      const std::vector<std::string> all = all_say(Frame::kDevice, bytes_of(values));
-      auto* to = static_cast<std::byte*>(values.data());
-      std::memcpy(to, all.front().data(), values.byte_size());
-      for (std::size_t rank = 1; rank < all.size(); ++rank) {
-        SLUICE_ASSERT(all[rank].size() == values.byte_size());
-        reduce_into(to, reinterpret_cast<const std::byte*>(all[rank].data()), values.dtype(),
+      if (rank_ != 0) {
+        send(*peers_.front(), Frame::kDevice, bytes_of(values));
+        return copy_to(values, next_of(*peers_.front(), Frame::kDevice));
+      }
+      for (const auto& peer : peers_) {
+        const std::string more = next_of(*peer, Frame::kDevice);
+        SLUICE_ASSERT(more.size() == values.byte_size());
+        reduce_into(static_cast<std::byte*>(values.data()),
+                    reinterpret_cast<const std::byte*>(more.data()), values.dtype(),
                     values.element_count());
       }
+      for (const auto& peer : peers_) send(*peer, Frame::kDevice, bytes_of(values));
     });
   }
 
@@ -140,7 +151,7 @@ class TcpRank final : public Communicator {
       const std::size_t part = values.byte_size() / static_cast<std::size_t>(size_);
       auto* to = static_cast<char*>(values.data());
       const std::vector<std::string> all =
-          all_say(Frame::kDevice, {to + static_cast<std::size_t>(rank_) * part, part});
+          exchange_frames(Frame::kDevice, {to + static_cast<std::size_t>(rank_) * part, part});
       for (const std::string& one : all) {
         SLUICE_ASSERT(one.size() == part);
         to = std::copy(one.begin(), one.end(), to);
@@ -152,16 +163,22 @@ class TcpRank final : public Communicator {
     SLUICE_CHECK(values.is_contiguous() && root >= 0 && root < size_,
                  "a broadcast is of a contiguous tensor, from a rank");
     launch(context, [this, values, root] {
-      const std::vector<std::string> all =
-          all_say(Frame::kDevice, rank_ == root ? bytes_of(values) : std::string_view());
-      const std::string& from = all[static_cast<std::size_t>(root)];
-      SLUICE_ASSERT(from.size() == values.byte_size());
-      if (rank_ != root && !from.empty()) std::memcpy(values.data(), from.data(), from.size());
+      if (rank_ != 0) {
+        Peer& first = *peers_.front();
+        if (rank_ == root) return send(first, Frame::kDevice, bytes_of(values));
+        return copy_to(values, next_of(first, Frame::kDevice));
+      }
+      if (root != 0) {
+        copy_to(values, next_of(*peers_[static_cast<std::size_t>(root - 1)], Frame::kDevice));
+      }
+      for (const auto& peer : peers_) {
+        if (peer->rank != root) send(*peer, Frame::kDevice, bytes_of(values));
+      }
     });
   }
 
   std::vector<std::string> exchange(std::string_view own) override {
-    return all_say(Frame::kHost, own);
+    return exchange_frames(Frame::kHost, own);
   }
 
   void abort(const Error& error) noexcept override {
@@ -179,6 +196,11 @@ class TcpRank final : public Communicator {
     return {static_cast<const char*>(values.data()), values.byte_size()};
   }
 
+  static void copy_to(const Tensor& values, const std::string& bytes) {
+    SLUICE_ASSERT(bytes.size() == values.byte_size());
+    if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  }
+
   template <typename Work>
   void launch(const Context& context, Work work) {
     SLUICE_CHECK(context.device().runs_host_kernels(), "ranks exchange over TCP on CPUs, not on {}",
@@ -186,10 +208,12 @@ class TcpRank final : public Communicator {
     context.stream().launch(std::move(work));
   }
 
-  std::vector<std::string> all_say(Frame::Kind kind, std::string_view own) {
+  std::vector<std::string> exchange_frames(Frame::Kind kind, std::string_view own) {
     if (rank_ != 0) {
       send(*peers_.front(), kind, own);
-      return unpacked(next_of(*peers_.front(), kind));
+      std::vector<std::string> all = unpacked(next_of(*peers_.front(), kind));
+      SLUICE_ASSERT(std::ssize(all) == size_);
+      return all;
     }
     std::vector<std::string> all{std::string(own)};
     for (const auto& peer : peers_) all.push_back(next_of(*peer, kind));
@@ -236,7 +260,7 @@ class TcpRank final : public Communicator {
 
   /// The mutex must be held.
   void end(Peer& peer) {
-    if (!std::exchange(peer.was_told_the_end, true)) peer.connection->send(Frame::kEnd, "");
+    if (!std::exchange(peer.sent_end, true)) peer.connection->send(Frame::kEnd, "");
   }
 
   void hear(Peer& peer) {
@@ -245,8 +269,11 @@ class TcpRank final : public Communicator {
   }
 
   void watch() {
-    for (const auto& peer : peers_) hear(*peer);  // what came with the first frame
     Clock::time_point beat = Clock::now();
+    for (const auto& peer : peers_) {
+      peer->heard = beat;  // it may have come long before the last one
+      hear(*peer);         // what came with its first frame
+    }
     while (!ending_) {
       std::vector<pollfd> all{{wake_.get(), POLLIN, 0}};
       for (const auto& peer : peers_) {
@@ -255,7 +282,7 @@ class TcpRank final : public Communicator {
       poll(all.data(), all.size(), 1000);
       const Clock::time_point now = Clock::now();
       // This process itself may have been stopped meanwhile.
-      const bool slept = now - beat > kSilence / 2;
+      const bool slept = now - beat > kHeartbeatTimeout / 2;
       for (std::size_t i = 0; i < peers_.size() && !ending_; ++i) {
         Peer& peer = *peers_[i];
         if (all[i + 1].revents != 0) {
@@ -263,17 +290,17 @@ class TcpRank final : public Communicator {
           hear(peer);
         }
         if (slept) peer.heard = now;
-        if (!peer.ended && now - peer.heard > kSilence) {
+        if (!peer.ended && now - peer.heard > kHeartbeatTimeout) {
           end_all(
               fmt::format("rank {} has not been heard of for {} s: its process or machine, or "
                           "the network, hangs; {}",
-                          peer.rank, kSilence.count(), kAgain));
+                          peer.rank, kHeartbeatTimeout.count(), kAgain));
         }
       }
-      if (now - beat < kBeat) continue;
+      if (now - beat < kHeartbeat) continue;
       beat = now;
       for (const auto& peer : peers_) {
-        if (!peer->ended) peer->connection->send(Frame::kBeat, "");
+        if (!peer->ended) peer->connection->send_unless_busy(Frame::kBeat, "", milliseconds(0));
       }
     }
   }
@@ -290,7 +317,9 @@ class TcpRank final : public Communicator {
   }
 
   void tell_others(const std::string& sentence) {
-    for (const auto& peer : peers_) peer->connection->send(Frame::kError, sentence);
+    for (const auto& peer : peers_) {
+      peer->connection->send_unless_busy(Frame::kError, sentence, seconds(1));
+    }
   }
 
   static constexpr const char* kAgain = "the same command goes on from the last checkpoint";
@@ -307,7 +336,12 @@ class TcpRank final : public Communicator {
 /// Refuses a rank that can't be one of `size`. Returns its number; -1 for what is no rank.
 std::int64_t rank_of(const Frame& frame, std::int64_t size) {
   if (frame.kind != Frame::kHello) return -1;
-  const std::vector<std::string> said = unpacked(frame.text);
+  std::vector<std::string> said;
+  try {
+    said = unpacked(frame.text);
+  } catch (const Error&) {
+    return -1;
+  }
   if (said.size() != 3) return -1;
   const std::int64_t rank = std::atoll(said[0].c_str());
   if (rank <= 0 || rank >= size || said[1] != std::to_string(size)) {
@@ -327,38 +361,52 @@ std::int64_t rank_of(const Frame& frame, std::int64_t size) {
 
 }  // namespace
 
-std::unique_ptr<Communicator> lead(const Socket& listener, std::int64_t size,
-                                   const std::function<void()>& check) {
-  const Clock::time_point end = Clock::now() + patience();
-  std::vector<std::unique_ptr<Peer>> peers(static_cast<std::size_t>(size - 1));
-  std::int64_t missing = size - 1;
-  while (missing > 0) {
-    const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
+namespace {
+
+using Peers = std::vector<std::unique_ptr<Peer>>;
+
+void gather_peers(const Socket& listener, std::int64_t size, const std::function<void()>& check,
+                  Peers& peers) {
+  const seconds most = start_timeout();
+  const Clock::time_point end = Clock::now() + most;
+  while (true) {
+    const std::int64_t missing = std::count(peers.begin(), peers.end(), nullptr);
+    if (missing == 0) return;
     auto socket = accept_from(listener, milliseconds(200));
     check();
-    if (!socket && left.count() <= 0) {
+    if (!socket && Clock::now() >= end) {
       base::fail(ErrorCode::kDevice,
                  "{} of {} ranks did not come within {} s (SLUICE_START_TIMEOUT)", missing, size,
-                 patience().count());
+                 most.count());
     }
     if (!socket) continue;
     auto connection = std::make_unique<Connection>(std::move(*socket));
-    const std::optional<Frame> said = connection->wait_for_one(seconds(5));
+    const std::optional<Frame> said = connection->wait_for_one(seconds(2));
     std::int64_t rank = -1;
     try {
       if (said) rank = rank_of(*said, size);
     } catch (const Error& error) {
       connection->send(Frame::kError, error.what());
-      for (const auto& peer : peers) {
-        if (peer) peer->connection->send(Frame::kError, error.what());
-      }
       throw;
     }
     if (rank < 0) continue;  // somebody who tries ports
-    auto& place = peers[static_cast<std::size_t>(rank - 1)];
-    if (place) continue;
-    place = std::make_unique<Peer>(rank, std::move(connection));
-    --missing;
+    // Who comes again has given its first connection up.
+    peers[static_cast<std::size_t>(rank - 1)] = std::make_unique<Peer>(rank, std::move(connection));
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> lead(const Socket& listener, std::int64_t size,
+                                   const std::function<void()>& check) {
+  Peers peers(static_cast<std::size_t>(size - 1));
+  try {
+    gather_peers(listener, size, check, peers);
+  } catch (const std::exception& error) {
+    for (const auto& peer : peers) {
+      if (peer) peer->connection->send_unless_busy(Frame::kError, error.what(), seconds(1));
+    }
+    throw;
   }
   for (const auto& peer : peers) peer->connection->send(Frame::kHello, "");
   return std::make_unique<TcpRank>(0, size, std::move(peers));
@@ -366,7 +414,7 @@ std::unique_ptr<Communicator> lead(const Socket& listener, std::int64_t size,
 
 std::unique_ptr<Communicator> join(const std::string& address, int port, std::int64_t rank,
                                    std::int64_t size) {
-  const Clock::time_point end = Clock::now() + patience();
+  const Clock::time_point end = Clock::now() + start_timeout();
   std::optional<Frame> answer;
   std::unique_ptr<Connection> connection;
   while (!answer && Clock::now() < end) {

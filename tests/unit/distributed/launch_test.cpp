@@ -96,6 +96,7 @@ TEST(Launch, RefusesNumbersThatCannotBe) {
   EXPECT_NE(refused("RANK", "one").find("RANK is 'one'"), std::string::npos);
   EXPECT_NE(refused("RANK", "2").find("rank 2 of 2"), std::string::npos);
   EXPECT_NE(refused("WORLD_SIZE", "-2").find("WORLD_SIZE is '-2'"), std::string::npos);
+  EXPECT_NE(refused("MASTER_ADDR", "").find("MASTER_ADDR does not say"), std::string::npos);
   EXPECT_NE(refused("MASTER_PORT", "70000").find("70000"), std::string::npos);
 }
 

@@ -1,5 +1,5 @@
-// Of one rank, which is all that one GPU can have: that NCCL is found and gets what it is to get,
-// on its own stream and in captured work. Several GPUs are tested end to end
+// One GPU can have one rank, whose sums are its own numbers. So these show that NCCL is found,
+// takes every type, and can be captured; sums are shown where there are two GPUs
 // (end_to_end/ranks_test.cpp).
 #include "distributed/nccl_part.h"
 #include "distributed/threads/thread_ranks.h"

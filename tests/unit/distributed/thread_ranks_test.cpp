@@ -106,7 +106,8 @@ TEST_P(ThreadRanks, RefusePartsThatAreUneven) {
     const runtime::Buffer memory(*device, 3 * sizeof(float));
     rank.reduce_scatter(context, memory.tensor(base::DType::kFloat32, {3}));
   });
-  for (const std::string& one : thrown) EXPECT_EQ(one, "3 elements are no 2 equal parts");
+  for (const std::string& one : thrown)
+    EXPECT_EQ(one, "3 elements do not divide into 2 equal parts");
 }
 
 TEST_P(ThreadRanks, RoundSumsOfBfloat16) {
