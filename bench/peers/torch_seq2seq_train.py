@@ -8,7 +8,10 @@ CUDA graph); torch+compile (forward and backward by torch.compile, on a GPU capt
 clipping to a norm of 5 and fused Adam; bfloat16 and float16 are autocast over float32 weights (float16
 without loss scaling). GPU times are by CUDA events, medians.
 
+Under torchrun each process trains on a batch of its own, with torch's DistributedDataParallel; the process of rank 0 prints.
+
     torch_seq2seq_train.py --shapes bench/shapes/chat.shapes --device cuda --dtype bfloat16 --json torch.json
+    torchrun --nproc-per-node 2 torch_seq2seq_train.py --shapes bench/shapes/chat.shapes --device cuda --dtype bfloat16
 """
 
 import contextlib
@@ -19,6 +22,7 @@ import pathlib
 import sys
 
 import torch
+import torch.distributed
 
 import common
 import shape_files
@@ -33,6 +37,8 @@ IMPLEMENTATIONS = ["torch", "torch+graph"]
 NAMED = ["torch+compile"]
 AUTOCAST = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 FIRST_PIECE = 4
+RANK, RANKS = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+DDP_WARM_UP = 11  # steps before a capture, as torch asks for
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +115,7 @@ class Training:
         if device.type == "cuda":
             if not torch.cuda.is_available():
                 sys.exit("torch finds no GPU here; use --device cpu")
-            device = torch.device("cuda", device.index or 0)
+            device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", device.index or 0)))
             torch.cuda.set_device(device)
         self.device, self.on_gpu = device, device.type == "cuda"
         torch.set_num_threads(len(os.sched_getaffinity(0)))
@@ -122,8 +128,24 @@ class Training:
         fused = {"fused": True, "capturable": True} if self.on_gpu else {}
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3, **fused)
         self.forward = self.model
+        if RANKS > 1:
+            self.forward = self.parallel()
+            torch.manual_seed(shape.seed + RANK)  # of tokens and dropout
         self.tokens = Tokens(shape, device)
         self.loss = None
+
+    def parallel(self):
+        if not torch.distributed.is_initialized():
+            torch.distributed.init_process_group("nccl" if self.on_gpu else "gloo")
+        if not self.on_gpu:
+            return torch.nn.parallel.DistributedDataParallel(self.model)
+        side = torch.cuda.Stream()  # made where it may be captured later
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            model = torch.nn.parallel.DistributedDataParallel(
+                self.model, device_ids=[self.device.index], gradient_as_bucket_view=True, static_graph=True)
+        torch.cuda.current_stream().wait_stream(side)
+        return model
 
     def step(self):
         self.optimizer.zero_grad(set_to_none=True)
@@ -141,7 +163,7 @@ class Training:
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):  # as torch asks for before a capture
-            for _ in range(common.WARM_UP):
+            for _ in range(DDP_WARM_UP if RANKS > 1 else common.WARM_UP):
                 self.step()
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
@@ -181,18 +203,23 @@ def run(shape, implementation, repeats):
         "cell": "seq2seq", "recurrent_cell": shape.cell, "device": str(training.device),
         "device_model": torch.cuda.get_device_name() if training.on_gpu else str(training.device),
         "pass": "training step", "implementation": implementation, "peer": True, "default": False,
-        "milliseconds": milliseconds, "pairs_per_second": shape.batch / milliseconds * 1e3,
+        "milliseconds": milliseconds, "pairs_per_second": RANKS * shape.batch / milliseconds * 1e3,
         "tokens_per_second":
-            shape.batch * (shape.source_time + shape.target_time) / milliseconds * 1e3,
+            RANKS * shape.batch * (shape.source_time + shape.target_time) / milliseconds * 1e3,
         "peak_bytes": torch.cuda.max_memory_allocated() if training.on_gpu else None,
         "parameters": sum(parameter.numel() for parameter in training.model.parameters()),
         "loss": loss, "threads": torch.get_num_threads(), "cpu": common.cpu_model(),
         "commit": common.commit(), "library": torch_common.name_and_version()})
+    if RANKS > 1:
+        row["ranks"] = RANKS
     return row
 
 
 def main():
     arguments = common.read_arguments(common.argument_parser(__doc__, IMPLEMENTATIONS), IMPLEMENTATIONS, NAMED)
+    if RANK > 0:
+        arguments.json = None
+        sys.stdout = open(os.devnull, "w")
     print(f"{'shape':<16} {'dtype':<9} {torch_common.name_and_version():<30} {'ms':>10} {'pairs/s':>10} "
           f"{'peak MiB':>9} {'loss':>8}")
     try:
@@ -202,6 +229,8 @@ def main():
     common.run_shapes(arguments, shapes, run, lambda row: (
         f"{row['milliseconds']:>10.3f} {row['pairs_per_second']:>10.0f} "
         f"{torch_common.mebibytes(row['peak_bytes']):>9} {row['loss']:>8.3f}"))
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

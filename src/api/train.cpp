@@ -12,6 +12,7 @@
 #include "api/train_request.h"
 #include "base/check.h"
 #include "base/counted.h"
+#include "distributed/launch.h"
 #include "distributed/nccl_part.h"
 #include "distributed/process_ranks.h"
 #include "io/checkpoint.h"
@@ -329,12 +330,21 @@ TrainReport Training::report_of(const training::TrainResult& result) const {
 
 namespace {
 
+// A signal ends the wait for other ranks at once.
+
+distributed::Communicator* rank_of_process(const TrainRequest& request) {
+  if (distributed::launch_of_process().is_alone()) return nullptr;
+  const Preparing preparing(request.preparing);
+  return distributed::rank_of_process();
+}
+
 /// Starts a process for each GPU but the first, if there are several; else null.
 distributed::Communicator* start_gpu_ranks(const training::TrainConfig& config,
-                                           const std::vector<std::string>& command) {
+                                           const TrainRequest& request) {
   const std::vector<std::string> devices = training::devices_of(config);
   if (devices.size() == 1 || !devices.front().starts_with("cuda")) return nullptr;
-  return distributed::start_others(devices, command);
+  const Preparing preparing(request.preparing);
+  return distributed::start_others(devices, request.command);
 }
 
 }  // namespace
@@ -344,10 +354,7 @@ TrainReport api::train(const TrainRequest& request, const training::TrainConfig&
 }
 
 TrainReport train(const TrainRequest& request) {
-  distributed::Communicator* process = [&] {
-    const Preparing preparing(request.preparing);  // a signal ends the wait for others at once
-    return distributed::rank_of_process();
-  }();
+  distributed::Communicator* process = rank_of_process(request);
   return distributed::as_rank(process, [&] {
     const training::TrainConfig config = api::config_of(request);
     SLUICE_CHECK(
@@ -355,10 +362,7 @@ TrainReport train(const TrainRequest& request) {
         "'{}' holds the folds of a cross-validation; choose another output.directory for a single "
         "run",
         config.output.directory);
-    if (process == nullptr) {
-      const Preparing preparing(request.preparing);
-      process = start_gpu_ranks(config, request.command);
-    }
+    if (process == nullptr) process = start_gpu_ranks(config, request);
     return distributed::as_rank(process, [&] { return Training(request, config, process).run(); });
   });
 }

@@ -15,7 +15,7 @@ GradientExchange::GradientExchange(const runtime::Context& context,
                                    const ExchangeOptions& options)
     : ranks_(&ranks),
       parameters_(&parameters),
-      shard_(options.shard),
+      shards_(options.shard),
       part_(parameters.flat_size() / kernels::kElementsPerMark / ranks.size() *
             kernels::kElementsPerMark) {
   if (!options.bfloat16) return;
@@ -24,8 +24,8 @@ GradientExchange::GradientExchange(const runtime::Context& context,
   rounded_ = memory_.tensor(runtime::DType::kBFloat16, shape);
 }
 
-distributed::Share GradientExchange::own() const {
-  if (!shard_) return {0, parameters_->flat_size()};
+distributed::Share GradientExchange::shard() const {
+  if (!shards_) return {0, parameters_->flat_size()};
   const std::int64_t rank = ranks_->rank();
   const bool last = rank + 1 == ranks_->size();
   return {rank * part_, last ? parameters_->flat_size() : (rank + 1) * part_};
@@ -40,25 +40,25 @@ void GradientExchange::run(const runtime::Context& context, const Tensor& sums) 
   if (!rounded_) return reduce(context, gradients);
   kernels::elementwise::convert(context, gradients, rounded_);
   reduce(context, rounded_);
-  const distributed::Share share = own();
+  const distributed::Share share = shard();
   kernels::elementwise::convert(context, rounded_.slice(0, share.begin, share.end),
                                 gradients.slice(0, share.begin, share.end));
 }
 
 void GradientExchange::reduce(const runtime::Context& context, const Tensor& gradients) const {
-  if (!shard_) return ranks_->all_reduce(context, gradients, Reduction::kSum);
+  if (!shards_) return ranks_->all_reduce(context, gradients, Reduction::kSum);
   ranks_->reduce_scatter(context, gradients.slice(0, 0, parts_end()));
   if (parts_end() == parameters_->flat_size()) return;
   ranks_->all_reduce(context, gradients.slice(0, parts_end(), parameters_->flat_size()),
                      Reduction::kSum);
 }
 
-void GradientExchange::unite(const runtime::Context& context, const Tensor& sum) const {
-  if (shard_) ranks_->all_reduce(context, sum, Reduction::kSum);
+void GradientExchange::all_reduce_norm(const runtime::Context& context, const Tensor& sum) const {
+  if (shards_) ranks_->all_reduce(context, sum, Reduction::kSum);
 }
 
 void GradientExchange::gather(const runtime::Context& context, const Tensor& arena) const {
-  if (!shard_) return;
+  if (!shards_) return;
   const runtime::Span span(context, "distributed", "parameters");
   ranks_->all_gather(context, arena.slice(0, 0, parts_end()));
   if (parts_end() == parameters_->flat_size()) return;

@@ -22,14 +22,14 @@ class GradientExchange {
                    const layers::Parameters& parameters, const ExchangeOptions& options);
 
   /// Elements of the flat arenas that this rank steps: all of them, unless they are sharded.
-  distributed::Share own() const;
+  distributed::Share shard() const;
 
   /// Adds up the gradients of all ranks, and `sums`, those of the loss; afterwards this rank has
-  /// the gradients of own(). A gradient that one rank marked (kernels/gradient_marks.h) is marked
+  /// the gradients of shard(). A gradient that one rank marked (kernels/gradient_marks.h) is marked
   /// on all.
   void run(const runtime::Context& context, const runtime::Tensor& sums) const;
-  /// Makes a sum over own() one over all elements.
-  void unite(const runtime::Context& context, const runtime::Tensor& sum) const;
+  /// Makes a sum over shard() one over all elements.
+  void all_reduce_norm(const runtime::Context& context, const runtime::Tensor& sum) const;
   /// Gives all ranks the parts of all, of a tensor of the arenas' size.
   void gather(const runtime::Context& context, const runtime::Tensor& arena) const;
 
@@ -39,7 +39,7 @@ class GradientExchange {
 
   distributed::Communicator* ranks_;
   const layers::Parameters* parameters_;
-  bool shard_;
+  bool shards_;
   std::int64_t part_;  ///< elements of a rank; the last one has what remains, too
   runtime::Buffer memory_;
   runtime::Tensor rounded_;  ///< bfloat16 [flat size]; absent in float32

@@ -27,8 +27,9 @@ Optimizer::Optimizer(const Context& context, const layers::Parameters& parameter
     : Optimizer(context, parameters, config, scales_loss, {0, parameters.flat_size()}) {}
 
 Optimizer::Optimizer(const Context& context, const layers::Parameters& parameters,
-                     const OptimizerConfig& config, bool scales_loss, const distributed::Share& own)
-    : parameters_(&parameters), config_(config), own_(own) {
+                     const OptimizerConfig& config, bool scales_loss,
+                     const distributed::Share& shard)
+    : parameters_(&parameters), config_(config), shard_(shard) {
   SLUICE_ASSERT(parameters.has_gradients() && parameters.dtype() == DType::kFloat32);
   divide_parameters();
   if (is_adam()) {
@@ -71,7 +72,7 @@ void Optimizer::divide_parameters() {
   SLUICE_CHECK(!trained_.empty(), "training.freeze is '{}', which leaves nothing to train",
                config_.freeze);
   for (Range& range : trained_) {
-    range = {std::max(range.begin, own_.begin), std::min(range.end, own_.end)};
+    range = {std::max(range.begin, shard_.begin), std::min(range.end, shard_.end)};
   }
   std::erase_if(trained_, [](const Range& range) { return range.begin >= range.end; });
 }
@@ -97,9 +98,9 @@ void Optimizer::measure(const Context& context) {
   kernels::GradientMarks marks = parameters_->gradient_marks();
   if (marks.values) {
     marks.values =
-        marks.values.slice(0, kernels::mark_of(own_.begin), kernels::mark_count(own_.end));
+        marks.values.slice(0, kernels::mark_of(shard_.begin), kernels::mark_count(shard_.end));
   }
-  kernel::sum_of_squares(context, {parameters_->gradients().slice(0, own_.begin, own_.end),
+  kernel::sum_of_squares(context, {parameters_->gradients().slice(0, shard_.begin, shard_.end),
                                    partials_, sum_of_squares_, loss_scale_, marks});
 }
 

@@ -22,10 +22,10 @@ class Optimizer {
   /// `parameters` must be allocated with gradients and outlive the optimiser. Throws
   /// ErrorCode::kInvalidArgument if a pattern of config.freeze matches none of them or all are
   /// frozen.
-  /// One that steps only the elements `own` of the arenas, whose ends cut no mark
+  /// One that steps only the elements `shard` of the arenas, whose ends cut no mark
   /// (kernels/gradient_marks.h).
   Optimizer(const Context& context, const layers::Parameters& parameters,
-            const OptimizerConfig& config, bool scales_loss, const distributed::Share& own);
+            const OptimizerConfig& config, bool scales_loss, const distributed::Share& shard);
   /// One that steps all of them.
   Optimizer(const Context& context, const layers::Parameters& parameters,
             const OptimizerConfig& config, bool scales_loss = false);
@@ -86,7 +86,7 @@ class Optimizer {
 
   const layers::Parameters* parameters_;
   OptimizerConfig config_;
-  distributed::Share own_;
+  distributed::Share shard_;
   std::vector<Moment> moments_;
   // Neighbours of a kind are one range.
   std::vector<Range> trained_;

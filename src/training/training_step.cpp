@@ -24,7 +24,7 @@ TrainingStep::TrainingStep(const Context& context, const models::Model& model,
                                                       model.parameters(), options.exchange)),
       optimizer_(
           context, model.parameters(), optimizer, options.loss_scaling,
-          exchange_ ? exchange_->own() : distributed::Share{0, model.parameters().flat_size()}),
+          exchange_ ? exchange_->shard() : distributed::Share{0, model.parameters().flat_size()}),
       plans_(model),
       graphs_(kMostGraphs),
       sums_memory_(context.device(), kernels::loss::kSums * sizeof(double)),
@@ -90,7 +90,7 @@ void TrainingStep::step_of_all(const Context& context, const UploadedStep& uploa
                                const Tensor& sums) {
   if (exchange_) exchange_->run(context, sums);
   optimizer_.measure(context);
-  if (exchange_) exchange_->unite(context, optimizer_.sum_of_squares());
+  if (exchange_) exchange_->all_reduce_norm(context, optimizer_.sum_of_squares());
   optimizer_.apply(context, uploaded.step, uploaded.learning_rate);
   if (exchange_) exchange_->gather(context, model_->parameters().values());
   optimizer_.finish(context);

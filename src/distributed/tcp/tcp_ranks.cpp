@@ -226,7 +226,7 @@ class TcpRank final : public Communicator {
     if (peer.connection->send(kind, text)) return;
     // Its last words may still be there for the watcher, which then ends this process.
     std::this_thread::sleep_for(seconds(2));
-    lose(peer);
+    fail_lost_peer(peer);
   }
 
   std::string next_of(Peer& peer, Frame::Kind kind) {
@@ -245,7 +245,7 @@ class TcpRank final : public Communicator {
 
   void take(Peer& peer, Frame frame) {
     if (frame.kind == Frame::kError) {
-      tell_others(frame.text);
+      send_error(frame.text);
       std::_Exit(1);  // who failed has said why
     }
     const std::lock_guard lock(mutex_);
@@ -263,16 +263,16 @@ class TcpRank final : public Communicator {
     if (!std::exchange(peer.sent_end, true)) peer.connection->send(Frame::kEnd, "");
   }
 
-  void hear(Peer& peer) {
+  void receive_from(Peer& peer) {
     const auto taken = [&](Frame frame) { take(peer, std::move(frame)); };
-    if (!peer.connection->receive(taken) && !peer.ended) lose(peer);
+    if (!peer.connection->receive(taken) && !peer.ended) fail_lost_peer(peer);
   }
 
   void watch() {
     Clock::time_point beat = Clock::now();
     for (const auto& peer : peers_) {
-      peer->heard = beat;  // it may have come long before the last one
-      hear(*peer);         // what came with its first frame
+      peer->heard = beat;   // it may have come long before the last one
+      receive_from(*peer);  // what came with its first frame
     }
     while (!ending_) {
       std::vector<pollfd> all{{wake_.get(), POLLIN, 0}};
@@ -287,7 +287,7 @@ class TcpRank final : public Communicator {
         Peer& peer = *peers_[i];
         if (all[i + 1].revents != 0) {
           peer.heard = now;
-          hear(peer);
+          receive_from(peer);
         }
         if (slept) peer.heard = now;
         if (!peer.ended && now - peer.heard > kHeartbeatTimeout) {
@@ -305,18 +305,18 @@ class TcpRank final : public Communicator {
     }
   }
 
-  [[noreturn]] void lose(const Peer& peer) {
+  [[noreturn]] void fail_lost_peer(const Peer& peer) {
     end_all(
         fmt::format("rank {} ended without a word, as if it was killed; {}", peer.rank, kAgain));
   }
 
   [[noreturn]] void end_all(const std::string& sentence) {
     print(sentence);
-    tell_others(sentence);
+    send_error(sentence);
     std::_Exit(1);
   }
 
-  void tell_others(const std::string& sentence) {
+  void send_error(const std::string& sentence) {
     for (const auto& peer : peers_) {
       peer->connection->send_unless_busy(Frame::kError, sentence, seconds(1));
     }

@@ -11,7 +11,7 @@ struct Isa {
   static constexpr int kStep = 1;
   static constexpr int kDepthUnit = 1;
   static constexpr bool kBlocksApart = true;
-  static constexpr int kAheadLevel = 2;
+  static constexpr int kPrefetchLevel = 2;
   static constexpr int kRegisters = 16;
   static constexpr int kVectorRegisters = 2;
   static constexpr int kTileColumns = 1;

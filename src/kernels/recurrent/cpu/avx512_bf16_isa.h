@@ -61,7 +61,7 @@ struct Avx512Bf16Isa {
   static constexpr int kStep = 2;
   static constexpr int kDepthUnit = 2;
   static constexpr bool kBlocksApart = false;
-  static constexpr int kAheadLevel = 1;
+  static constexpr int kPrefetchLevel = 1;
   static constexpr int kRegisters = 32;
   static constexpr int kVectorRegisters = 1;
   static constexpr int kTileColumns = 4;

@@ -15,7 +15,7 @@ struct Avx512F32Isa {
   static constexpr int kStep = 1;
   static constexpr int kDepthUnit = 1;
   static constexpr bool kBlocksApart = false;
-  static constexpr int kAheadLevel = 1;
+  static constexpr int kPrefetchLevel = 1;
   static constexpr int kRegisters = 32;
   static constexpr int kVectorRegisters = 1;
   static constexpr int kTileColumns = 4;

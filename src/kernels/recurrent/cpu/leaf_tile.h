@@ -11,7 +11,7 @@
 ///   kStep         consecutive elements of the depth that one multiply_add takes
 ///   kDepthUnit    the packed depth is a multiple of it; itself a multiple of kStep
 ///   kBlocksApart  whether the packed blocks of a panel follow each other whole, or by depth units
-///   kAheadLevel   the cache that the next panel is prefetched to, 1 or 2
+///   kPrefetchLevel   the cache that the next panel is prefetched to, 1 or 2
 ///   kRegisters    how many vector registers there are
 ///   kVectorRegisters  how many of them a Vector takes
 ///   kTileColumns  columns of the tiles that cover many rows, at most
@@ -158,7 +158,7 @@ template <class Isa, int kRows, int kPanels, int kTileBlocks, int kBlocks, bool 
   std::int64_t k = 0;
   if constexpr (kAhead) {
     for (; k + 2 * Isa::kStep <= depth; k += 2 * Isa::kStep) {
-      soon.template advance<Isa::kAheadLevel>();
+      soon.template advance<Isa::kPrefetchLevel>();
       step(Isa::broadcast, k);
       step(Isa::broadcast, k + Isa::kStep);
     }
