@@ -12,7 +12,7 @@
 namespace sluice::distributed {
 namespace {
 
-// What torchrun and PyTorch take where nobody says.
+// The default of torchrun and PyTorch.
 constexpr std::int64_t kPort = 29500;
 
 std::string text_of(const char* variable) {

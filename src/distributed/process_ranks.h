@@ -21,8 +21,8 @@ Communicator* rank_of_process();
 Communicator* start_others(const std::vector<std::string>& gpus,
                            const std::vector<std::string>& command);
 
-/// Of `devices`, one for each process on this machine, the one that is this process's. "cuda" alone
-/// is any: then it is the one at this process's place among `gpus`, of which there may be fewer.
+/// Returns this process's device. `devices` has one for each process on this machine, in order of
+/// their local ranks. If it is "cuda" alone, `gpus` are handed out instead, in turns.
 std::string device_here(const std::vector<std::string>& devices,
                         const std::vector<std::string>& gpus);
 

@@ -42,8 +42,11 @@ StepSums TrainingStep::run(const Context& context, std::span<const data::Batch> 
   SLUICE_ASSERT(!batches.empty());
   const StepNumbers numbers{step, learning_rate, 1.0 / static_cast<double>(target_tokens),
                             options_.sampling.at(step)};
-  const Tensor loss = batches.size() == 1 ? run_alone(context, batches[0], numbers)
-                                          : run_one_by_one(context, batches, numbers);
+  // Collectives must be captured on all ranks or on none. Rank 0 alone validates, and so may have
+  // to capture a step again that others replay: a whole step is captured without ranks only.
+  const bool whole_step = batches.size() == 1 && !exchange_;
+  const Tensor loss = whole_step ? run_alone(context, batches[0], numbers)
+                                 : run_one_by_one(context, batches, numbers);
   return {loss, optimizer_.sum_of_squares(), optimizer_.loss_scale()};
 }
 
@@ -51,15 +54,6 @@ Tensor TrainingStep::run_alone(const Context& context, const data::Batch& batch,
                                const StepNumbers& numbers) {
   models::TrainingPlan& plan = plans_.plan(context, model_files::extent_of(batch), true);
   const UploadedStep uploaded = upload(context, batch, numbers);
-  if (exchange_) {
-    // Collectives must be captured on all ranks or none, but rank 0 validates, and so may have to
-    // capture a step anew that others replay.
-    zero_gradients(context);
-    queue(context, uploaded.batch.extent, false,
-          [&] { forward_backward(context, plan, uploaded); });
-    step_of_all(context, uploaded, plan.sums(plans_.arena()));
-    return plan.sums(plans_.arena());
-  }
   queue(context, uploaded.batch.extent, true, [&] {
     zero_gradients(context);
     forward_backward(context, plan, uploaded);

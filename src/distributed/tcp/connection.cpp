@@ -26,7 +26,7 @@ struct Header {
 constexpr std::uint64_t kMagic = 0x65'63'69'75'6c'73'01'a7;
 // More than the arenas of all ranks that anybody would gather this way.
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 36;
-// Of what somebody sends who is not known to be a rank.
+// The limit before the other side has said that it is a rank.
 constexpr std::size_t kMostOfStrangers = 4096;
 
 std::string reason() { return std::strerror(errno); }

@@ -31,7 +31,7 @@ class Socket {
   int descriptor_ = -1;
 };
 
-/// Who may connect.
+/// The machines that may connect.
 enum class Reach { kThisMachine, kAllMachines };
 
 /// Listens at `port`; 0: one that is free. Throws ErrorCode::kDevice if the port is in use.
@@ -45,7 +45,7 @@ std::optional<Socket> accept_from(const Socket& listener, std::chrono::milliseco
 /// up at present. Throws ErrorCode::kDevice if there is no such name.
 std::optional<Socket> connect_to(const std::string& address, int port);
 
-/// What one rank sends another.
+/// A message between two ranks.
 struct Frame {
   enum Kind : std::uint64_t {
     kHello = 1,  ///< begins each connection

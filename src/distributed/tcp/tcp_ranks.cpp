@@ -48,7 +48,7 @@ struct Peer {
   std::deque<std::string> host, device;  ///< what it said and nobody has taken yet
 };
 
-/// For how long ranks wait for each other at the start.
+/// The time that ranks wait for each other at the start.
 seconds start_timeout() {
   const char* text = std::getenv("SLUICE_START_TIMEOUT");
   if (text == nullptr) return seconds(120);
@@ -86,7 +86,7 @@ std::string hello(std::int64_t rank, std::int64_t size) {
   return packed({std::to_string(rank), std::to_string(size), runtime::own_build_id()});
 }
 
-/// For the system's standard error, in one piece.
+/// Writes a line to standard error in one call, so that lines of several ranks don't mix.
 void print(const std::string& sentence) {
   const std::string line = fmt::format("sluice: error: {}\n", sentence);
   std::fwrite(line.data(), 1, line.size(), stderr);
@@ -390,7 +390,7 @@ void gather_peers(const Socket& listener, std::int64_t size, const std::function
       throw;
     }
     if (rank < 0) continue;  // somebody who tries ports
-    // Who comes again has given its first connection up.
+    // A rank that connects again has closed its first connection.
     peers[static_cast<std::size_t>(rank - 1)] = std::make_unique<Peer>(rank, std::move(connection));
   }
 }

@@ -26,7 +26,7 @@ class ThreadRanks : public ::testing::TestWithParam<const char*> {
     std::vector<T> values(count);
     for (T& value : values) {
       value = static_cast<T>(random() % 200);
-      // Of such different sizes that a sum depends on its order.
+      // Sizes differ so much that a sum depends on its order.
       if constexpr (std::is_floating_point_v<T>) {
         value = std::ldexp(value - 99.5f, static_cast<int>(random() % 40));
       }
