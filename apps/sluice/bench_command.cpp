@@ -117,6 +117,7 @@ void add_bench(CLI::App& program) {
       "  sluice bench report cpu.json --html report.html");
   for (const auto cell : kernels::recurrent::kCellTypes) add_recurrent(*command, cell);
   add_bench_ladder(*command);
+  add_bench_scaling(*command);
   add_bench_step(*command);
   add_bench_table(*command);
   add_bench_sweep(*command);

@@ -14,6 +14,7 @@ void add_bench_calls(CLI::App& bench);
 void add_bench_gemm(CLI::App& bench);
 void add_bench_ladder(CLI::App& bench);
 void add_bench_report(CLI::App& bench);
+void add_bench_scaling(CLI::App& bench);
 void add_bench_step(CLI::App& bench);
 void add_bench_sweep(CLI::App& bench);
 void add_bench_table(CLI::App& bench);

@@ -13,14 +13,12 @@ void add_bench_train(CLI::App& bench) {
   CLI::App* command = bench.add_subcommand("train", "Whole training steps of a model");
   CLI::Option* shapes = command->add_option(
       "--shapes", options->shapes, "Shape file of seq2seq models; see bench/shapes/chat.shapes");
-  CLI::Option* configs =
-      command
-          ->add_option(
-              "--config", options->config.paths,
-              "Instead of shapes: a training configuration (TOML) of any kind of model; may "
-              "be repeated")
-          ->allow_extra_args(false)
-          ->excludes(shapes);
+  command
+      ->add_option("--config", options->config.paths,
+                   "Instead of shapes: a training configuration (TOML) of any kind of model; may "
+                   "be repeated")
+      ->allow_extra_args(false)
+      ->excludes(shapes);
   command
       ->add_option("--set", options->config.overrides,
                    "section.key=value, replaces values of the configurations; may be repeated")
@@ -35,11 +33,10 @@ void add_bench_train(CLI::App& bench) {
       command
           ->add_option(
               "--devices", options->devices,
-              "GPUs that train together, such as cuda:0,cuda:1: each has a batch of the shape, "
-              "and all add up their gradients")
+              "Devices that train together, such as cuda:0,cuda:1 or cpu,cpu: each has a batch "
+              "of the shape, or its share of a configuration's")
           ->delimiter(',')
-          ->allow_extra_args(false)
-          ->excludes(configs);
+          ->allow_extra_args(false);
   command
       ->add_flag("--bfloat16-exchange", options->exchange.bfloat16,
                  "With --devices: round gradients to bfloat16 while they travel "
@@ -49,6 +46,24 @@ void add_bench_train(CLI::App& bench) {
       ->add_flag("--shard", options->exchange.shard,
                  "With --devices: each steps its part of the parameters (distributed.shard)")
       ->needs(devices);
+  command
+      ->add_flag("--whole-batch", options->whole_batch,
+                 "With --devices: a shape's batch is that of all devices, not of each")
+      ->needs(devices)
+      ->needs(shapes);
+  CLI::Option* async =
+      command
+          ->add_option("--async", options->async_seconds,
+                       "With --devices: for so many seconds, steps of shared parameters without "
+                       "waiting for each other (distributed.mode = async)")
+          ->needs(devices)
+          ->needs(shapes);
+  command
+      ->add_option("--slow", options->slow,
+                   "With --async: then again with a rank that takes longer, such as 1=3: rank 1 "
+                   "three times as long; may be repeated")
+      ->allow_extra_args(false)
+      ->needs(async);
   command->add_option(
       "--dtype", options->dtype,
       "float32, tf32, bfloat16 or float16 (default: as the shapes or the configuration say)");
@@ -80,10 +95,12 @@ void add_bench_train(CLI::App& bench) {
     if (options->shapes.empty() && options->config.paths.empty()) {
       throw CLI::RequiredError("--shapes or --config");
     }
+    options->command = own_command();
     if (options->shapes.empty()) {
       sluice::bench::train::run_config_bench(*options, std::cout);
+    } else if (options->async_seconds > 0) {
+      sluice::bench::train::run_async_bench(*options, std::cout);
     } else {
-      options->command = own_command();
       sluice::bench::train::run_train_bench(*options, std::cout);
     }
   });

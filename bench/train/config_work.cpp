@@ -84,7 +84,8 @@ ConfigWork read_config_work(const ConfigRequest& request, const std::string& pat
                  .seed = static_cast<std::uint64_t>(config->loop.seed),
                  .label_smoothing = config->loop.label_smoothing,
                  .learning_rate = config->learning_rate.learning_rate,
-                 .optimizer = config->optimizer};
+                 .optimizer = config->optimizer,
+                 .carries = data->train->rows_in_order() > 0};
   work.make_model = [config, data, &task](const runtime::Context& context) {
     runtime::use_threads(context, config->threads);
     std::unique_ptr<models::Model> model = training::make_model(context, *config, *data);

@@ -1,43 +1,19 @@
 #include "bench/train/train_bench.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <ostream>
-#include <sstream>
 
 #include "base/check.h"
 #include "bench/output_file.h"
 #include "bench/statistics.h"
-#include "bench/train/token_batches.h"
-#include "distributed/nccl_part.h"
-#include "distributed/process_ranks.h"
-#include "models/seq2seq.h"
-#include "training/devices.h"
+#include "bench/train/on_devices.h"
+#include "bench/train/shape_work.h"
 
 namespace sluice::bench::train {
 namespace {
 
 constexpr const char* kRow = "{:<16} {:<9} {:<14} {:>10} {:>11} {:>12} {:>10} {:>8}\n";
-
-TrainWork work_of(const TrainShape& shape, distributed::Communicator* ranks,
-                  const training::ExchangeOptions& exchange) {
-  TrainWork work{.name = shape.name,
-                 .device = shape.device,
-                 .dtype = shape.dtype,
-                 .seed = shape.seed,
-                 .ranks = ranks,
-                 .exchange = exchange};
-  work.make_model = [shape](const runtime::Context& context) {
-    auto model = std::make_unique<models::Seq2Seq>(shape.config());
-    model->parameters().allocate(context, base::DType::kFloat32, true);
-    model->parameters().initialize(context, shape.seed);
-    return model;
-  };
-  TrainShape own = shape;
-  if (ranks != nullptr) own.seed += static_cast<std::uint64_t>(ranks->rank());
-  work.make_batches = [own] { return std::make_unique<TokenBatches>(own); };
-  return work;
-}
 
 std::string marked(const StepResult& result) {
   return result.implementation + (result.is_default ? " *" : "");
@@ -127,12 +103,12 @@ double ConfigResult::tokens_per_second() const {
 
 namespace {
 
-std::vector<TrainResult> measure_shapes(const TrainBenchOptions& options,
-                                        distributed::Communicator* ranks, std::ostream& out) {
-  const std::vector<TrainShape> shapes = read_shapes(options.shapes, options.dtype, options.device);
+std::vector<TrainResult> measure_shapes(const TrainBenchOptions& options, const Rank& rank,
+                                        std::ostream& out) {
+  const std::vector<TrainShape> shapes = shapes_of(options, rank);
   Table<TrainResult> table(options, out, "shape");
   for (const TrainShape& shape : shapes) {
-    table.measure(work_of(shape, ranks, options.exchange), [&](StepResult result) {
+    table.measure(work_of(shape, options, rank), [&](StepResult result) {
       TrainResult of_shape{std::move(result), shape};
       of_shape.shape.device = of_shape.device;
       return of_shape;
@@ -141,44 +117,31 @@ std::vector<TrainResult> measure_shapes(const TrainBenchOptions& options,
   return table.finish();
 }
 
-std::vector<TrainResult> measure_on_gpus(TrainBenchOptions options,
-                                         distributed::Communicator& process, std::ostream& out) {
-  options.device = distributed::device_here(options.devices, {});
-  const std::unique_ptr<runtime::Device> gpu = runtime::open_device(options.device);
-  const std::unique_ptr<distributed::Communicator> rank = distributed::join_nccl(*gpu, process);
-  if (rank->rank() == 0) return measure_shapes(options, &*rank, out);
-  options.json.clear();
-  std::ostringstream nobody;
-  measure_shapes(options, &*rank, nobody);
-  return {};
-}
-
-}  // namespace
-
-std::vector<TrainResult> run_train_bench(const TrainBenchOptions& options, std::ostream& out) {
-  if (options.devices.empty()) return measure_shapes(options, nullptr, out);
-  TrainBenchOptions ranked = options;
-  training::TrainConfig config;
-  config.devices = fmt::format("{}", fmt::join(options.devices, ","));
-  ranked.devices = training::devices_of(config);
-  SLUICE_CHECK(ranked.devices.size() > 1 && ranked.devices.front().starts_with("cuda:"),
-               "--devices is '{}'; name several GPUs, as in cuda:0,cuda:1", config.devices);
-  SLUICE_CHECK(!options.profile.is_asked_for(), "a profile is of one GPU: leave --devices out");
-  distributed::Communicator* process = distributed::rank_of_process();
-  if (process == nullptr) process = distributed::start_others(ranked.devices, options.command);
-  return distributed::as_rank(process, [&] { return measure_on_gpus(ranked, *process, out); });
-}
-
-std::vector<ConfigResult> run_config_bench(const TrainBenchOptions& options, std::ostream& out) {
+std::vector<ConfigResult> measure_configs(const TrainBenchOptions& options, const Rank& rank,
+                                          std::ostream& out) {
+  const std::string& device = rank.device.empty() ? options.device : rank.device;
   Table<ConfigResult> table(options, out, "configuration");
   for (const std::string& path : options.config.paths) {
-    ConfigWork work = read_config_work(options.config, path, options.device, options.dtype);
+    ConfigWork work = read_config_work(options.config, path, device, options.dtype);
+    work.work.ranks = rank.ranks;
+    work.work.exchange = options.exchange;
+    work.work.threads = rank.threads;
     const std::string dtype = work.work.dtype;
     table.measure(std::move(work.work), [&](StepResult result) {
       return ConfigResult{std::move(result), work.sizes, dtype};
     });
   }
   return table.finish();
+}
+
+}  // namespace
+
+std::vector<TrainResult> run_train_bench(const TrainBenchOptions& options, std::ostream& out) {
+  return measure_on_devices(options, out, measure_shapes);
+}
+
+std::vector<ConfigResult> run_config_bench(const TrainBenchOptions& options, std::ostream& out) {
+  return measure_on_devices(options, out, measure_configs);
 }
 
 }  // namespace sluice::bench::train

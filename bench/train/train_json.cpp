@@ -62,6 +62,8 @@ std::string list_of(const std::vector<Result>& results) {
       row["ranks"] = result.ranks;
       row["exchange"] = result.exchange.bfloat16 ? "bfloat16" : "float32";
       row["shard"] = result.exchange.shard;
+      row["apart_milliseconds"] = result.apart_milliseconds;
+      row["all_reduce_milliseconds"] = result.all_reduce_milliseconds;
     }
     row["peak_bytes"] = result.peak_bytes;
     row["parameters"] = result.parameters;

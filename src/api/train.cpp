@@ -19,9 +19,9 @@
 #include "profiling/session.h"
 #include "runtime/threads.h"
 #include "training/config_page.h"
-#include "training/devices.h"
 #include "training/folds.h"
 #include "training/initial_weights.h"
+#include "training/ranks/devices.h"
 #include "training/trainer.h"
 
 namespace sluice {

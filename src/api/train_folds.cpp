@@ -10,9 +10,9 @@
 #include "io/file.h"
 #include "sluice/train.h"
 #include "training/checkpoint.h"
-#include "training/devices.h"
 #include "training/folds.h"
 #include "training/progress.h"
+#include "training/ranks/devices.h"
 #include "training/run_folder.h"
 
 namespace sluice {

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/check.h"
+#include "distributed/window.h"
 #include "runtime/context.h"
 #include "sluice/error.h"
 
@@ -44,6 +46,17 @@ class Communicator {
   virtual void all_gather(const Context& context, const Tensor& values) = 0;
   /// Gives all ranks the values of rank `root`.
   virtual void broadcast(const Context& context, const Tensor& values, std::int64_t root) = 0;
+
+  /// Opens a window with `bytes` of each rank, on the context's device, and so many numbers.
+  /// All ranks must call it with the same sizes. Throws ErrorCode::kUnsupported where ranks have no
+  /// way into each other's memory.
+  virtual std::unique_ptr<Window> open_window(const Context&, std::size_t /*bytes*/,
+                                              std::size_t /*numbers*/) {
+    base::fail(
+        ErrorCode::kUnsupported,
+        "these ranks can't reach each other's memory, as distributed.mode = async needs: use "
+        "GPUs of one machine, --devices cpu,cpu, or mpirun without MASTER_ADDR");
+  }
 
   /// Returns the text of each rank, by rank. Waits for all of them.
   virtual std::vector<std::string> exchange(std::string_view own) = 0;

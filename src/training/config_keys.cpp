@@ -312,6 +312,10 @@ const ConfigKey kKeys[] = {
      "Number of examples whose attention is drawn for TensorBoard at each validation: answer "
      "tokens from top to bottom, input tokens from left to right. 0 draws none."},
 
+    {"distributed.mode", [](C& c) -> T { return &c.distributed.mode; }, kMay,
+     "How several ranks train: sync (one step together, as one rank would), async (each steps the "
+     "same parameters with a batch of its own when it is ready) or average (each steps its own "
+     "parameters, and now and then all take their mean)."},
     {"distributed.exchange", [](C& c) -> T { return &c.distributed.exchange; }, kMay,
      "What gradients are rounded to while several ranks add them up: float32 or bfloat16, which "
      "halves what travels."},
@@ -319,6 +323,14 @@ const ConfigKey kKeys[] = {
      "Whether each of several ranks steps its own part of the parameters and gives it to the "
      "others, "
      "which divides the optimiser's work."},
+    {"distributed.average_every", [](C& c) -> T { return &c.distributed.average_every; }, kMay,
+     "In mode average: steps between means. Ranks also take them before a validation and a "
+     "checkpoint."},
+    {"distributed.average_from", [](C& c) -> T { return &c.distributed.average_from; }, kMay,
+     "In mode average: the number of steps that all ranks make together before."},
+    {"distributed.max_staleness", [](C& c) -> T { return &c.distributed.max_staleness; }, kMay,
+     "In mode async: how many steps of other ranks may come between reading parameters and "
+     "applying their gradient; an older one is dropped."},
 
     {"machine.threads", [](C& c) -> T { return &c.threads; }, kMay,
      "CPU threads; 0 uses OpenMP's number, which OMP_NUM_THREADS sets. Of several ranks: threads "

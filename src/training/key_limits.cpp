@@ -37,6 +37,7 @@ constexpr Names kOutputs{"crf", "softmax"};
 constexpr Names kOptimizers{"adam", "sgd"};
 constexpr Names kSchedules{"constant", "plateau", "inverse_sqrt", "cosine", "step"};
 constexpr Names kSamplings{"none", "linear", "exponential", "inverse_sigmoid"};
+constexpr Names kModes{"sync", "async", "average"};
 constexpr Names kExchanges{"float32", "bfloat16"};
 constexpr Names kStaticShapes{"auto", "on", "off"};
 constexpr Names kPrecisions{"float32", "tf32", "bfloat16", "float16"};
@@ -132,7 +133,11 @@ const KeyLimits kLimits[] = {
     at_least("output.histogram_every", 0),
     at_least("output.attention_images", 0),
 
+    one_of("distributed.mode", kModes),
     one_of("distributed.exchange", kExchanges),
+    from_to("distributed.average_every", 1, 1 << 20),
+    at_least("distributed.average_from", 0),
+    at_least("distributed.max_staleness", 0),
 
     from_to("machine.threads", 0, 4096),
     one_of("machine.static_shapes", kStaticShapes),

@@ -71,10 +71,6 @@ void Optimizer::divide_parameters() {
   }
   SLUICE_CHECK(!trained_.empty(), "training.freeze is '{}', which leaves nothing to train",
                config_.freeze);
-  for (Range& range : trained_) {
-    range = {std::max(range.begin, shard_.begin), std::min(range.end, shard_.end)};
-  }
-  std::erase_if(trained_, [](const Range& range) { return range.begin >= range.end; });
 }
 
 void Optimizer::add_moment(const Context& context, const char* name) {
@@ -104,9 +100,18 @@ void Optimizer::measure(const Context& context) {
                                    partials_, sum_of_squares_, loss_scale_, marks});
 }
 
-void Optimizer::apply(const Context& context, const Tensor& step, const Tensor& learning_rate) {
+void Optimizer::apply(const Context& context, const Tensor& step,
+                      const Tensor& learning_rate) const {
+  apply(context, shard_, step, learning_rate);
+}
+
+void Optimizer::apply(const Context& context, const distributed::Share& part, const Tensor& step,
+                      const Tensor& learning_rate) const {
   const runtime::Span span(context, "optimizer", "step");
-  for (const Range& range : trained_) queue_step(context, range, step, learning_rate);
+  for (const Range& range : trained_) {
+    const Range own{std::max(range.begin, part.begin), std::min(range.end, part.end)};
+    if (own.begin < own.end) queue_step(context, own, step, learning_rate);
+  }
 }
 
 void Optimizer::finish(const Context& context) {

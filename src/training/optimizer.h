@@ -37,7 +37,10 @@ class Optimizer {
   /// The parts of step, between which ranks meet: sum_of_squares() over its own gradients; its own
   /// parameters; what follows once all are there.
   void measure(const Context& context);
-  void apply(const Context& context, const Tensor& step, const Tensor& learning_rate);
+  void apply(const Context& context, const Tensor& step, const Tensor& learning_rate) const;
+  /// Of `part` alone, whose ends cut no mark.
+  void apply(const Context& context, const distributed::Share& part, const Tensor& step,
+             const Tensor& learning_rate) const;
   void finish(const Context& context);
 
   /// float64 [1]: sum of the squares of the gradients that the last step met, before clipping.

@@ -16,6 +16,7 @@ RunReport::RunReport(const std::filesystem::path& tensorboard, std::int64_t firs
                      const WarningHandler* warnings)
     : metrics_(tensorboard, first_step, warnings),
       log_every_(log_every),
+      told_step_(first_step - 1),
       hooks_(hooks),
       start_(steady_seconds()) {}
 
@@ -23,11 +24,20 @@ RunReport::~RunReport() {
   if (hooks_.progress != nullptr) hooks_.progress->finish();
 }
 
+// Several steps may be told at once.
 void RunReport::log_step(const StepReport& report) {
   loss_sum_ += report.loss * static_cast<double>(report.target_tokens);
   target_tokens_ += report.target_tokens;
   all_tokens_ += report.source_tokens + report.target_tokens;
-  if (report.step % log_every_ != 0) return;
+  ranks_.resize(report.ranks.size());
+  rank_tokens_.resize(report.ranks.size());
+  for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
+    ranks_[rank] += report.ranks[rank];
+    rank_tokens_[rank] += report.ranks[rank].target_tokens;
+  }
+  const bool due = report.step / log_every_ > told_step_ / log_every_;
+  told_step_ = report.step;
+  if (!due) return;
   const double now = steady_seconds();
   metrics_.scalar("train/loss", report.step, loss_sum_ / static_cast<double>(target_tokens_));
   metrics_.scalar("train/learning_rate", report.step, report.learning_rate);
@@ -38,14 +48,36 @@ void RunReport::log_step(const StepReport& report) {
     metrics_.scalar("train/loss_scale", report.step, report.loss_scale);
     metrics_.scalar("train/skipped_steps", report.step, static_cast<double>(report.skipped_steps));
   }
-  if (now - start_ >= kSpeedSeconds) {
-    metrics_.scalar("train/tokens_per_second", report.step,
-                    static_cast<double>(all_tokens_) / (now - start_));
-    all_tokens_ = 0;
-    start_ = now;
-  }
+  log_ranks(report.step);
+  if (now - start_ >= kSpeedSeconds) log_speed(report.step, now);
   loss_sum_ = 0;
   target_tokens_ = 0;
+}
+
+void RunReport::log_ranks(std::int64_t step) {
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const RankReport& share = ranks_[rank];
+    const auto log = [&](const char* what, double value) {
+      metrics_.scalar(fmt::format("ranks/{}_{}", what, rank), step, value);
+    };
+    if (share.target_tokens > 0) log("loss", share.loss / static_cast<double>(share.target_tokens));
+    if (share.steps == 0) continue;
+    log("staleness", share.staleness / static_cast<double>(share.steps));
+    log("dropped_parts", static_cast<double>(share.dropped));
+  }
+  ranks_.clear();
+}
+
+void RunReport::log_speed(std::int64_t step, double now) {
+  const double seconds = now - start_;
+  metrics_.scalar("train/tokens_per_second", step, static_cast<double>(all_tokens_) / seconds);
+  for (std::size_t rank = 0; rank < rank_tokens_.size(); ++rank) {
+    metrics_.scalar(fmt::format("ranks/target_tokens_per_second_{}", rank), step,
+                    static_cast<double>(rank_tokens_[rank]) / seconds);
+  }
+  all_tokens_ = 0;
+  rank_tokens_.clear();
+  start_ = now;
 }
 
 void RunReport::tell(const StepReport& report) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "training/metrics_log.h"
 #include "training/progress.h"
@@ -49,16 +50,21 @@ class RunReport {
 
  private:
   void log_step(const StepReport& report);
+  void log_ranks(std::int64_t step);
+  void log_speed(std::int64_t step, double now);
 
   MetricsLog metrics_;
   std::int64_t log_every_;
+  std::int64_t told_step_;  ///< the last
   TrainHooks hooks_;
   // Since the last metrics of training, which are means.
   double loss_sum_ = 0;
   std::int64_t target_tokens_ = 0;
+  std::vector<RankReport> ranks_;
   // Since the last metric of speed.
   double start_;
   std::int64_t all_tokens_ = 0;
+  std::vector<std::int64_t> rank_tokens_;  ///< of targets, by rank
 };
 
 }  // namespace sluice::training

@@ -121,6 +121,25 @@ std::string of_kinds(std::string_view key) {
   return kinds.empty() ? "" : fmt::format(", of {}", fmt::join(kinds, ", "));
 }
 
+void check_distributed(const TrainConfig& config) {
+  const DistributedConfig& ranks = config.distributed;
+  if (ranks.mode == "sync") return;
+  SLUICE_CHECK(ranks.exchange == "float32" && !ranks.shard,
+               "distributed.mode is '{}'; distributed.exchange = bfloat16 and distributed.shard = "
+               "true are for mode sync",
+               ranks.mode);
+  if (ranks.mode != "async") return;
+  SLUICE_CHECK(config.loop.bptt == 0,
+               "training.bptt is {}, but with distributed.mode = async the batches of a text go to "
+               "any rank; use mode sync or average",
+               config.loop.bptt);
+  SLUICE_CHECK(
+      config.optimizer.ema_decay == 0,
+      "training.ema_decay is {}, but with distributed.mode = async no rank sees all steps; "
+      "use mode sync or average",
+      config.optimizer.ema_decay);
+}
+
 }  // namespace
 
 void TrainConfig::validate() const {
@@ -134,6 +153,7 @@ void TrainConfig::validate() const {
   check_loop(loop);
   check_initial(initial, model.cell);
   check_task(*this);
+  check_distributed(*this);
   SLUICE_CHECK(!output.directory.empty(), "output.directory is empty; name a folder");
   SLUICE_CHECK(precision != "float16" || device != "cpu",
                "machine.precision is 'float16', in which a CPU does not train; use float32");

@@ -157,8 +157,12 @@ struct InitialConfig {
 
 /// How several ranks work together.
 struct DistributedConfig {
+  std::string mode = "sync";         ///< or async, average
   std::string exchange = "float32";  ///< or bfloat16, of gradients
   bool shard = false;
+  std::int64_t average_every = 8;   ///< steps
+  std::int64_t average_from = 0;    ///< step, until which all steps are synchronous
+  std::int64_t max_staleness = 64;  ///< steps of others
 };
 
 struct OutputConfig {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/counted.h"
 #include "base/warn.h"
 #include "runtime/threads.h"
@@ -65,7 +67,8 @@ Trainer::Trainer(const Context& context, const TrainConfig& config, TrainData da
       schedule_(data_.train->lengths(), data::in_their_order(*data_.train, batch_options(config)),
                 static_cast<std::uint64_t>(config.loop.seed)),
       most_loss_(task_->divergence_bound(data_)),
-      step_log_(context, most_loss_) {
+      step_log_(context, most_loss_, ranks == nullptr ? 1 : ranks->size(),
+                std::max(StepLog::kCapacity, config.distributed.average_every)) {
   state_.threads = runtime::use_threads(context, config.threads);
   state_.device = context.device().name();
   if (ranks_ != nullptr) state_.device += fmt::format(" x {}", ranks_->size());
@@ -151,6 +154,7 @@ void Trainer::resume() {
   warn_of("machine.static_shapes", started.static_shapes, config_.static_shapes);
   warn_of("machine.autotune", started.autotune, config_.autotune);
   if (ranks_ != nullptr) {
+    warn_of("distributed.mode", started.distributed.mode, config_.distributed.mode);
     warn_of("distributed.exchange", started.distributed.exchange, config_.distributed.exchange);
     warn_of("distributed.shard", started.distributed.shard, config_.distributed.shard);
   }
@@ -188,11 +192,14 @@ void Trainer::share_start() {
     model_ = make_model(*context_, config_, data_);
     make_step();
   }
-  ranks_->broadcast(*context_, model_->parameters().values(), 0);
-  for (const runtime::Tensor& tensor : step_->optimizer().state()) {
-    ranks_->broadcast(*context_, tensor, 0);
+  // Those that share parameters get them with their first step.
+  if (config_.distributed.mode != "async") {
+    ranks_->broadcast(*context_, model_->parameters().values(), 0);
+    for (const runtime::Tensor& tensor : step_->optimizer().state()) {
+      ranks_->broadcast(*context_, tensor, 0);
+    }
+    context_->synchronize();
   }
-  context_->synchronize();
   model_->parameters().note_change();
   scatter_carried(*context_, *model_, *ranks_);
   const std::string state = distributed::from_first(*ranks_, to_json(state_));

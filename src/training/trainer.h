@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "distributed/communicator.h"
@@ -79,14 +80,28 @@ class Trainer {
   bool leads() const { return ranks_ == nullptr || ranks_->rank() == 0; }
 
   bool at_boundary() const;
+  bool validation_is_due() const { return has_validation() && at_boundary(); }
+  bool checkpoint_is_due() const;
+  bool is_time_to_read() const;
   bool limit_reached() const;
   bool stalled() const;
   double fraction_done() const;
 
   TrainOutcome loop();
   void train_step();
+  StepReport report_of(std::span<const data::Batch> batches) const;
   std::vector<data::Batch> next_batches();
+  StepSums run_step(std::vector<data::Batch> batches, const StepReport& report);
   void after_step();
+  // Of ranks that don't step together (trainer_apart.cpp).
+  bool is_async() const { return shared_.has_value(); }
+  bool steps_apart() const;
+  bool meets() const;
+  void average();
+  void train_apart();
+  bool is_due(std::int64_t begun_at) const;
+  void skip_step();
+  void read_shared_steps();
   void warn_of_other_implementations();
   void read_steps();
   void log_weights();
@@ -124,7 +139,11 @@ class Trainer {
   bool checkpoint_due_ = false;
   bool unsaved_ = true;  ///< the state is not that of <output>/last
   bool compare_implementations_ = false;
-  double read_time_ = 0;           ///< of the last read of the step log
+  double read_time_ = 0;  ///< of the last read of the step log
+  // Of asynchronous ranks.
+  std::optional<SharedParameters> shared_;
+  std::vector<RankTotals> told_;   ///< what was told of each rank; rank 0's
+  std::int64_t told_step_ = 0;     ///< the number of steps that were told; likewise
   std::int64_t weights_step_ = 0;  ///< of the last histograms, or where this run began
 };
 

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "runtime/span.h"
 #include "training/averaged_weights.h"
-#include "training/dealt_rows.h"
+#include "training/ranks/dealt_rows.h"
 #include "training/trainer.h"
 
 /// What a trainer does once it has a model: steps, validations, checkpoints.
@@ -63,7 +63,14 @@ TrainResult Trainer::run(const TrainHooks& hooks) {
   stop_ = hooks.stop;
   read_time_ = steady_seconds();
   weights_step_ = state_.step;
+  if (ranks_ != nullptr && config_.distributed.mode == "async") {
+    shared_.emplace(*context_, *ranks_, model_->parameters(), step_->optimizer(),
+                    config_.distributed.max_staleness);
+    told_.assign(static_cast<std::size_t>(ranks_->size()), {});
+    told_step_ = state_.step;
+  }
   const TrainOutcome outcome = loop();
+  shared_.reset();
   return {outcome, state_.step, state_.best};
 }
 
@@ -80,8 +87,12 @@ TrainOutcome Trainer::loop() {
       return validate_at_the_end() ? TrainOutcome::kFinished : TrainOutcome::kStopped;
     }
     checkpoint_due_ = false;
-    if (stop_asked()) break;
-    runtime::run_step(*context_, "step", state_.step + 1, [this] { train_step(); });
+    if (meets() && stop_asked()) break;
+    if (is_async()) {
+      train_apart();
+    } else {
+      runtime::run_step(*context_, "step", state_.step + 1, [this] { train_step(); });
+    }
     after_step();
   }
   save_last();
@@ -90,26 +101,45 @@ TrainOutcome Trainer::loop() {
 
 void Trainer::train_step() {
   const std::int64_t epoch = state_.position.epoch;
-  const std::vector<data::Batch> batches = next_batches();
-  unsaved_ = true;
+  std::vector<data::Batch> batches = next_batches();
   ++state_.step;
   state_.position = cursor_->position();
-  StepReport report;
+  StepReport report = report_of(batches);
   report.epoch = epoch + 1;
+  unsaved_ = true;
+  const StepSums sums = run_step(std::move(batches), report);
+  if (compare_implementations_) warn_of_other_implementations();
+  step_log_.push(*context_, report, sums);
+}
+
+StepReport Trainer::report_of(std::span<const data::Batch> batches) const {
+  StepReport report;
   report.step = state_.step;
   report.fraction = fraction_done();
+  report.learning_rate = learning_rate_.at(state_.step);
   for (const data::Batch& batch : batches) {
     report.source_tokens += batch.source_tokens();
     report.target_tokens += batch.target_tokens();
   }
-  report.learning_rate = learning_rate_.at(state_.step);
+  return report;
+}
 
-  const StepSums sums = ranks_ == nullptr
-                            ? step_->run(*context_, batches, report.step, report.learning_rate)
-                            : step_->run(*context_, own_rows(batches), report.step,
-                                         report.learning_rate, report.target_tokens);
-  if (compare_implementations_) warn_of_other_implementations();
-  step_log_.push(*context_, report, sums);
+StepSums Trainer::run_step(std::vector<data::Batch> batches, const StepReport& report) {
+  if (ranks_ == nullptr) return step_->run(*context_, batches, report.step, report.learning_rate);
+  const auto tokens = static_cast<double>(report.target_tokens);
+  if (is_async()) {
+    return step_->run_apart(*context_, batches, report.step, report.learning_rate, tokens,
+                            &*shared_);
+  }
+  if (!steps_apart()) {
+    const WholeStep whole = whole_step_of(batches, config_.sampling.schedule != "none");
+    return step_->run_together(*context_, own_rows(std::move(batches)), report.step,
+                               report.learning_rate, whole);
+  }
+  batches = own_rows(std::move(batches));
+  // The mean of the gradients of all ranks is then that of the whole batch.
+  return step_->run_apart(*context_, batches, report.step, report.learning_rate,
+                          tokens / static_cast<double>(ranks_->size()), nullptr);
 }
 
 // Of one epoch, so that its end is never in the midst of a step.
@@ -138,14 +168,26 @@ bool Trainer::stop_asked() const {
 }
 
 void Trainer::after_step() {
-  const std::int64_t every = config_.loop.checkpoint_every;
-  state_.validation_due = has_validation() && at_boundary();
-  checkpoint_due_ = every > 0 ? state_.step % every == 0 : at_boundary();
-  if (step_log_.is_full() || steady_seconds() - read_time_ >= kReadSeconds) read_steps();
+  state_.validation_due = validation_is_due();
+  checkpoint_due_ = checkpoint_is_due();
+  if (!meets()) return;
+  if (steps_apart()) average();
+  const bool averages = config_.distributed.mode == "average";
+  if (step_log_.is_full(averages ? config_.distributed.average_every : 1) || is_time_to_read()) {
+    read_steps();
+  }
 }
+
+bool Trainer::checkpoint_is_due() const {
+  const std::int64_t every = config_.loop.checkpoint_every;
+  return every > 0 ? state_.step % every == 0 : at_boundary();
+}
+
+bool Trainer::is_time_to_read() const { return steady_seconds() - read_time_ >= kReadSeconds; }
 
 void Trainer::read_steps() {
   const runtime::Span span(*context_, "step_log", "read");
+  if (is_async()) return read_shared_steps();
   step_log_.read(*context_, [this](const StepReport& report) {
     if (report_ != nullptr) report_->tell(report);
   });

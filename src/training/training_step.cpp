@@ -27,37 +27,74 @@ TrainingStep::TrainingStep(const Context& context, const models::Model& model,
           exchange_ ? exchange_->shard() : distributed::Share{0, model.parameters().flat_size()}),
       plans_(model),
       graphs_(kMostGraphs),
-      sums_memory_(context.device(), kernels::loss::kSums * sizeof(double)),
-      sums_(sums_memory_.tensor(runtime::DType::kFloat64, {kernels::loss::kSums})) {}
+      sums_memory_(context.device(), (1 + ranks()) * kernels::loss::kSums * sizeof(double)),
+      sums_(sums_memory_.tensor(runtime::DType::kFloat64, {kernels::loss::kSums})),
+      rank_sums_(sums_memory_.tensor(runtime::DType::kFloat64, {ranks(), kernels::loss::kSums},
+                                     kernels::loss::kSums * sizeof(double))) {}
 
 StepSums TrainingStep::run(const Context& context, std::span<const data::Batch> batches,
                            std::int64_t step, double learning_rate) {
   std::int64_t tokens = 0;
   for (const data::Batch& batch : batches) tokens += batch.target_tokens();
-  return run(context, batches, step, learning_rate, tokens);
+  return run(context, batches, numbers_of(step, learning_rate, static_cast<double>(tokens)));
 }
 
 StepSums TrainingStep::run(const Context& context, std::span<const data::Batch> batches,
-                           std::int64_t step, double learning_rate, std::int64_t target_tokens) {
+                           const StepNumbers& numbers) {
   SLUICE_ASSERT(!batches.empty());
-  const StepNumbers numbers{step, learning_rate, 1.0 / static_cast<double>(target_tokens),
-                            options_.sampling.at(step)};
-  // Collectives must be captured on all ranks or on none. Rank 0 alone validates, and so may have
-  // to capture a step again that others replay: a whole step is captured without ranks only.
-  const bool whole_step = batches.size() == 1 && !exchange_;
-  const Tensor loss = whole_step ? run_alone(context, batches[0], numbers)
-                                 : run_one_by_one(context, batches, numbers);
-  return {loss, optimizer_.sum_of_squares(), optimizer_.loss_scale()};
+  if (batches.size() == 1) return sums_of(context, run_whole(context, batches[0], numbers));
+  return sums_of(context,
+                 run_one_by_one(context, batches, numbers, [&](const UploadedStep& uploaded) {
+                   optimizer_.step(context, uploaded.step, uploaded.learning_rate);
+                 }));
 }
 
-Tensor TrainingStep::run_alone(const Context& context, const data::Batch& batch,
+// Collectives must be captured on all ranks or on none. Rank 0 alone validates, and so may have to
+// capture a step again that others replay: no whole step is captured.
+StepSums TrainingStep::run_together(const Context& context, std::span<const data::Batch> batches,
+                                    std::int64_t step, double learning_rate,
+                                    const WholeStep& whole) {
+  SLUICE_ASSERT(!batches.empty() && exchange_);
+  const StepNumbers numbers =
+      numbers_of(step, learning_rate, static_cast<double>(whole.target_tokens));
+  run_one_by_one(context, batches, numbers, [&](const UploadedStep& uploaded) {
+    sums_of(context, sums_);
+    exchange_->run(context, rank_sums_, whole.rows_read);
+    optimizer_.measure(context);
+    exchange_->all_reduce_norm(context, optimizer_.sum_of_squares());
+    optimizer_.apply(context, uploaded.step, uploaded.learning_rate);
+    exchange_->gather(context, model_->parameters().values());
+    optimizer_.finish(context);
+  });
+  return {rank_sums_, optimizer_.sum_of_squares(), optimizer_.loss_scale(), true};
+}
+
+StepSums TrainingStep::run_apart(const Context& context, std::span<const data::Batch> batches,
+                                 std::int64_t step, double learning_rate, double target_tokens,
+                                 SharedParameters* shared) {
+  const StepNumbers numbers = numbers_of(step, learning_rate, target_tokens);
+  if (shared == nullptr) return run(context, batches, numbers);
+  run_one_by_one(context, batches, numbers, [&](const UploadedStep& uploaded) {
+    optimizer_.measure(context);
+    shared->update(context, optimizer_, uploaded.step, uploaded.learning_rate);
+    optimizer_.finish(context);
+  });
+  return sums_of(context, sums_);
+}
+
+StepNumbers TrainingStep::numbers_of(std::int64_t step, double learning_rate,
+                                     double target_tokens) const {
+  return {step, learning_rate, 1.0 / target_tokens, options_.sampling.at(step)};
+}
+
+Tensor TrainingStep::run_whole(const Context& context, const data::Batch& batch,
                                const StepNumbers& numbers) {
   models::TrainingPlan& plan = plans_.plan(context, model_files::extent_of(batch), true);
   const UploadedStep uploaded = upload(context, batch, numbers);
   queue(context, uploaded.batch.extent, true, [&] {
     zero_gradients(context);
     forward_backward(context, plan, uploaded);
-    step_of_all(context, uploaded, plan.sums(plans_.arena()));
+    optimizer_.step(context, uploaded.step, uploaded.learning_rate);
   });
   return plan.sums(plans_.arena());
 }
@@ -65,7 +102,7 @@ Tensor TrainingStep::run_alone(const Context& context, const data::Batch& batch,
 // What comes before and after all batches stays out of the graphs: a batch's graph serves wherever
 // in a step it stands.
 Tensor TrainingStep::run_one_by_one(const Context& context, std::span<const data::Batch> batches,
-                                    const StepNumbers& numbers) {
+                                    const StepNumbers& numbers, const Update& update) {
   zero_gradients(context);
   context.zero(sums_);
   UploadedStep uploaded;
@@ -76,18 +113,21 @@ Tensor TrainingStep::run_one_by_one(const Context& context, std::span<const data
           [&] { forward_backward(context, plan, uploaded); });
     kernels::elementwise::accumulate(context, 1, plan.sums(plans_.arena()), sums_);
   }
-  step_of_all(context, uploaded, sums_);
+  update(uploaded);
   return sums_;
 }
 
-void TrainingStep::step_of_all(const Context& context, const UploadedStep& uploaded,
-                               const Tensor& sums) {
-  if (exchange_) exchange_->run(context, sums);
-  optimizer_.measure(context);
-  if (exchange_) exchange_->all_reduce_norm(context, optimizer_.sum_of_squares());
-  optimizer_.apply(context, uploaded.step, uploaded.learning_rate);
-  if (exchange_) exchange_->gather(context, model_->parameters().values());
-  optimizer_.finish(context);
+/// This rank's sums, `own`, among those of all, which are zero.
+StepSums TrainingStep::sums_of(const Context& context, const Tensor& own) const {
+  const StepSums sums{own, optimizer_.sum_of_squares(), optimizer_.loss_scale()};
+  if (options_.ranks == nullptr) return sums;
+  context.zero(rank_sums_);
+  context.copy(rank_sums_.select(0, options_.ranks->rank()), own);
+  return {rank_sums_, sums.gradient_squares, sums.loss_scale, options_.ranks->size() == 1};
+}
+
+std::int64_t TrainingStep::ranks() const {
+  return options_.ranks == nullptr ? 1 : options_.ranks->size();
 }
 
 void TrainingStep::gather_gradients(const Context& context) const {

@@ -10,8 +10,10 @@
 #include "model_files/plan_cache.h"
 #include "models/model.h"
 #include "runtime/graph_cache.h"
-#include "training/gradient_exchange.h"
 #include "training/optimizer.h"
+#include "training/ranks/gradient_exchange.h"
+#include "training/ranks/shared_parameters.h"
+#include "training/ranks/whole_step.h"
 #include "training/scheduled_sampling.h"
 #include "training/step_log.h"
 
@@ -51,10 +53,15 @@ class TrainingStep {
   /// sums. A captured step computes what the others do, to the bit.
   StepSums run(const Context& context, std::span<const data::Batch> batches, std::int64_t step,
                double learning_rate);
-  /// The same of this rank's rows of batches (dealt_rows.h) that have `target_tokens` in all. All
-  /// ranks must run it, with batches of the same extents, and get the sums of the whole.
-  StepSums run(const Context& context, std::span<const data::Batch> batches, std::int64_t step,
-               double learning_rate, std::int64_t target_tokens);
+  /// The same of this rank's rows of batches (dealt_rows.h), which `whole` knows. All ranks must
+  /// run it, with batches of the same extents, and get the sums of all.
+  StepSums run_together(const Context& context, std::span<const data::Batch> batches,
+                        std::int64_t step, double learning_rate, const WholeStep& whole);
+  /// Steps this rank's own parameters or, if `shared` is not null, those that all ranks share. The
+  /// gradient is a mean over so many targets. Others learn nothing of it.
+  StepSums run_apart(const Context& context, std::span<const data::Batch> batches,
+                     std::int64_t step, double learning_rate, double target_tokens,
+                     SharedParameters* shared);
 
   /// Where each rank steps a part of the parameters: gives all ranks the moments of all, or the
   /// gradients of the last step. All ranks must call it.
@@ -68,14 +75,21 @@ class TrainingStep {
   std::size_t graphs() const { return graphs_.graphs(); }
 
  private:
-  Tensor run_alone(const Context& context, const data::Batch& batch, const StepNumbers& numbers);
+  /// Queues what turns gradients into a step.
+  using Update = std::function<void(const UploadedStep& uploaded)>;
+
+  StepSums run(const Context& context, std::span<const data::Batch> batches,
+               const StepNumbers& numbers);
+  Tensor run_whole(const Context& context, const data::Batch& batch, const StepNumbers& numbers);
   Tensor run_one_by_one(const Context& context, std::span<const data::Batch> batches,
-                        const StepNumbers& numbers);
+                        const StepNumbers& numbers, const Update& update);
+  StepNumbers numbers_of(std::int64_t step, double learning_rate, double target_tokens) const;
+  StepSums sums_of(const Context& context, const Tensor& own) const;
+  std::int64_t ranks() const;
   UploadedStep upload(const Context& context, const data::Batch& batch, const StepNumbers& numbers);
   void forward_backward(const Context& context, models::TrainingPlan& plan,
                         const UploadedStep& uploaded);
   void zero_gradients(const Context& context) const;
-  void step_of_all(const Context& context, const UploadedStep& uploaded, const Tensor& sums);
   void queue(const Context& context, const models::Extent& extent, bool whole_step,
              const std::function<void()>& work);
   runtime::GraphKey key_of(const Context& context, const models::Extent& extent,
@@ -89,7 +103,8 @@ class TrainingStep {
   BatchUpload upload_;
   runtime::GraphCache graphs_;
   runtime::Buffer sums_memory_;
-  Tensor sums_;  ///< float64 [kernels::loss::kSums], over several batches
+  Tensor sums_;       ///< float64 [kernels::loss::kSums], over several batches
+  Tensor rank_sums_;  ///< float64 [ranks, kernels::loss::kSums]
 };
 
 }  // namespace sluice::training

@@ -1,3 +1,4 @@
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "end_to_end/workplace.h"
@@ -134,6 +135,38 @@ TEST(Bench, TrainsASeq2SeqModel) {
   EXPECT_GT(result["peak_bytes"], 0);
   place.expect_error({"bench", "train", "--shapes", "tiny.shapes", "--device", "cuda:99"},
                      {"cuda:99"});
+}
+
+/// Whatever speeds are: tiny steps on two ranks are no faster than on one.
+TEST(Bench, MeasuresSeveralDevices) {
+  const Workplace place;
+  place.write("tiny.shapes",
+              "tiny vocabulary=50 embedding=8 hidden=8 batch=4 source_time=3 target_time=4 "
+              "layers=1\n");
+  Outcome outcome = place.sluice({"bench", "scaling", "--shapes", "tiny.shapes", "--devices",
+                                  "cpu,cpu,cpu,cpu", "--repeats", "3", "--json", "out.json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("all-reduce"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("tree"), std::string::npos) << outcome.out;
+  std::map<std::pair<int, int>, int> rows;  // by ranks and the batch of each
+  for (const auto& row : nlohmann::json::parse(place.read("out.json"))) {
+    ++rows[{row.value("ranks", 1), row["batch"].get<int>()}];
+    if (row.contains("ranks")) {
+      EXPECT_GT(row["apart_milliseconds"], 0);
+      EXPECT_GT(row["all_reduce_milliseconds"], 0);
+    }
+  }
+  const std::map<std::pair<int, int>, int> expected{
+      {{1, 4}, 1}, {{2, 4}, 1}, {{4, 4}, 1}, {{2, 2}, 1}, {{4, 1}, 1}};
+  EXPECT_EQ(rows, expected);
+  outcome = place.sluice({"bench", "train", "--shapes", "tiny.shapes", "--devices", "cpu,cpu",
+                          "--async", "0.3", "--slow", "1=3", "--json", "async.json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(nlohmann::json::parse(place.read("async.json")).size(), 4u);
+  outcome = place.sluice({"bench", "train", "--shapes", "tiny.shapes", "--devices", "cpu,cpu",
+                          "--async", "0.3", "--slow", "one"});
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_NE(outcome.err.find("--slow is 'one'"), std::string::npos) << outcome.err;
 }
 
 TEST(Bench, SearchesByBeam) {

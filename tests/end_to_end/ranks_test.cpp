@@ -240,6 +240,49 @@ TEST_P(Ranks, SayWhatIsWrongOnce) {
   expect(command(2, kRun, "sh rank.sh"), "rank 1 has another configuration than rank 0");
 }
 
+/// Processes that step apart: by memory that MPI gives them where they have MPI.
+TEST_P(Ranks, StepApart) {
+  for (const char* mode : {"average", "async"}) {
+    const Workplace place;
+    const Outcome outcome =
+        run_in_shell(place.path(), command(3, with(kRun, std::string("distributed.mode=") + mode)));
+    if (!is_mpi() && std::string(mode) == "async") {
+      EXPECT_NE(outcome.code, 0);
+      EXPECT_NE(outcome.err.find("can't reach each other's memory"), std::string::npos)
+          << outcome.err;
+      continue;
+    }
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_NE(outcome.out.find("finished after step"), std::string::npos) << outcome.out;
+  }
+}
+
+std::string one_sided_by(const std::string& component) {
+  return "export OMP_NUM_THREADS=1; mpirun --allow-run-as-root --oversubscribe --mca osc " +
+         component + " -n 2 sluice";
+}
+
+/// By MPI's ways to memory of one machine and of a network that has access to it; a way that takes
+/// no part in threads is refused.
+TEST(RanksOfMpi, StepApartHoweverMemoryIsReached) {
+  if (!has_mpi()) GTEST_SKIP() << "mpirun is not installed";
+  for (const char* component : {"sm", "rdma", "pt2pt"}) {
+    const Workplace place;
+    std::string line = one_sided_by(component);
+    for (const std::string& argument : train_arguments(with(kRun, "distributed.mode=async"))) {
+      line += " '" + argument + "'";
+    }
+    const Outcome outcome = run_in_shell(place.path(), line);
+    if (std::string(component) == "pt2pt") {
+      EXPECT_NE(outcome.code, 0);
+      EXPECT_NE(outcome.err.find("MPI gives no memory that all ranks reach"), std::string::npos)
+          << outcome.err;
+    } else {
+      EXPECT_EQ(outcome.code, 0) << component << outcome.err;
+    }
+  }
+}
+
 bool has_two_gpus() {
   return run_in_shell("/", "nvidia-smi -L | grep -c '^GPU' | grep -qv '^[01]$'").code == 0;
 }

@@ -92,7 +92,7 @@ Place place_of(const std::string& path) {
     if (parts.size() > 3) place.family = parts[2];
     place.cpu_leaf = has_folder(parts, "cpu");
   }
-  place.cuda_leaf = parts[0] == "src" && (has_folder(parts, "cuda") || has_folder(parts, "nccl"));
+  place.cuda_leaf = parts[0] == "src" && has_folder(parts, "cuda");
   place.onednn_leaf = parts[0] == "src" && has_folder(parts, "onednn");
   place.mpi_leaf = path.starts_with("src/distributed/mpi/");
   place.sees_onednn = place.onednn_leaf || path.starts_with("bench/gemm/");
@@ -173,7 +173,7 @@ std::string refuse_foreign(const SourceFile& file, const Include& include) {
   const Place from = place_of(file.path);
   if (include.name == "(a macro)") return "an include by macro can't be checked";
   if (is_cuda_header(include.name) && !from.cuda_leaf) {
-    return "CUDA headers stay in runtime/cuda, kernels/**/cuda and distributed/nccl";
+    return "CUDA headers stay in folders named cuda";
   }
   if (is_onednn_header(include.name) && !from.sees_onednn) {
     return "oneDNN's headers stay in folders named onednn and in bench/gemm";

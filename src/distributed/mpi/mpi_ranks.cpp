@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "base/check.h"
+#include "distributed/mpi/mpi_call.h"
+#include "distributed/mpi/mpi_window.h"
 #include "distributed/mpi_part.h"
 #include "distributed/reduce.h"
 #include "runtime/build_id.h"
@@ -16,17 +18,11 @@
 namespace sluice::distributed {
 namespace {
 
-// MPI counts in int, and what is summed takes as much memory again.
-constexpr std::int64_t kMostElements = std::int64_t{1} << 22;
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+using mpi::check;
+using mpi::kMostBytes;
 
-void check(int status, const char* what) {
-  if (status == MPI_SUCCESS) return;
-  char text[MPI_MAX_ERROR_STRING] = "";
-  int length = 0;
-  MPI_Error_string(status, text, &length);
-  base::fail(ErrorCode::kDevice, "MPI could not {}: {}", what, text);
-}
+// What is summed takes as much memory again.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 22;
 
 /// The shares of all ranks, in bytes.
 struct Shares {
@@ -146,6 +142,12 @@ class MpiRank final : public Communicator {
     });
   }
 
+  std::unique_ptr<Window> open_window(const Context& context, std::size_t bytes,
+                                      std::size_t numbers) override {
+    check_host(context);
+    return mpi::open_window(host_, rank_, bytes, numbers);
+  }
+
   std::vector<std::string> exchange(std::string_view own) override {
     std::vector<int> counts(static_cast<std::size_t>(size_));
     const int count = static_cast<int>(std::min(own.size(), kMostBytes));
@@ -211,10 +213,14 @@ class MpiRank final : public Communicator {
     });
   }
 
-  template <typename Work>
-  void launch(const Context& context, Work work) {
+  static void check_host(const Context& context) {
     SLUICE_CHECK(context.device().runs_host_kernels(), "ranks of MPI run on CPUs, not on {}",
                  context.device().name());
+  }
+
+  template <typename Work>
+  void launch(const Context& context, Work work) {
+    check_host(context);
     context.stream().launch(std::move(work));
   }
 

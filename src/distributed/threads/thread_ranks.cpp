@@ -1,70 +1,28 @@
 #include "distributed/threads/thread_ranks.h"
 
 #include <algorithm>
-#include <array>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
-#include <optional>
 #include <utility>
 
 #include "base/check.h"
 #include "distributed/reduce.h"
+#include "distributed/threads/meeting.h"
+#include "distributed/threads/thread_window.h"
 
 namespace sluice::distributed::threads {
 namespace {
 
 using base::DType;
 
-/// Where all ranks wait for each other, each with something to show.
-template <typename Shown>
-class Meeting {
- public:
-  explicit Meeting(std::int64_t ranks) {
-    for (std::vector<Shown>& all : shown_) all.resize(static_cast<std::size_t>(ranks));
-  }
-
-  /// Waits until every rank has come, and returns what each showed.
-  std::vector<Shown> meet(std::int64_t rank, Shown shown) {
-    std::unique_lock lock(mutex_);
-    if (error_) throw Error(*error_);
-    const std::int64_t round = round_;
-    // A rank that is slow to leave reads one of the two while the next round fills the other.
-    std::vector<Shown>& all = shown_[round % 2];
-    all[static_cast<std::size_t>(rank)] = std::move(shown);
-    if (++present_ == std::ssize(all)) {
-      present_ = 0;
-      ++round_;
-      changed_.notify_all();
-      return all;
-    }
-    changed_.wait(lock, [&] { return round_ != round || error_; });
-    if (round_ == round) throw Error(*error_);
-    return all;
-  }
-
-  void abort(const Error& error) {
-    const std::lock_guard lock(mutex_);
-    if (!error_) error_ = error;
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::array<std::vector<Shown>, 2> shown_;
-  std::int64_t present_ = 0;
-  std::int64_t round_ = 0;
-  std::optional<Error> error_;
-};
-
 /// State shared by all ranks. Work on devices meets apart from the hosts, because it runs later.
 struct Group {
-  explicit Group(std::int64_t ranks) : size(ranks), device(ranks), host(ranks) {}
+  explicit Group(std::int64_t ranks)
+      : size(ranks), device(ranks), host(ranks), locks(std::make_shared<Locks>(ranks)) {}
 
   std::int64_t size;
   Meeting<void*> device;
   Meeting<std::string> host;
+  std::shared_ptr<Locks> locks;
 };
 
 /// Reduces a share of the elements of all ranks, in the memory of all of them.
@@ -134,6 +92,21 @@ class ThreadRank final : public Communicator {
            });
   }
 
+  std::unique_ptr<Window> open_window(const Context& context, std::size_t bytes,
+                                      std::size_t numbers) override {
+    check_host(context);
+    std::shared_ptr<Shared> shared;
+    if (rank_ == 0) shared = std::make_shared<Shared>(size(), bytes, numbers);
+    // Rank 0's pointer stays where it is until all have met again.
+    const auto place = reinterpret_cast<std::uintptr_t>(&shared);
+    const std::string first = from_first(*this, std::to_string(place));
+    if (rank_ != 0) {
+      shared = *reinterpret_cast<const std::shared_ptr<Shared>*>(std::stoull(first));
+    }
+    exchange("");
+    return make_window(group_->locks, std::move(shared));
+  }
+
   std::vector<std::string> exchange(std::string_view own) override {
     return group_->host.meet(rank_, std::string(own));
   }
@@ -142,17 +115,22 @@ class ThreadRank final : public Communicator {
     try {
       group_->device.abort(error);
       group_->host.abort(error);
+      group_->locks->abort(error);
     } catch (...) {
       std::terminate();  // others would wait forever
     }
   }
 
  private:
+  static void check_host(const Context& context) {
+    SLUICE_CHECK(context.device().runs_host_kernels(),
+                 "ranks that are threads run on cpu or test, not on {}", context.device().name());
+  }
+
   /// Queues `work` on the memory of all ranks. While it runs, the devices of all of them are in it.
   template <typename Work>
   void launch(const Context& context, const Tensor& values, Work work) {
-    SLUICE_CHECK(context.device().runs_host_kernels(),
-                 "ranks that are threads run on cpu or test, not on {}", context.device().name());
+    check_host(context);
     context.stream().launch(
         [group = group_, rank = rank_, own = values.data(), work = std::move(work)] {
           work(group->device.meet(rank, own));

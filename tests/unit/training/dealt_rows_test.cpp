@@ -1,4 +1,4 @@
-#include "training/dealt_rows.h"
+#include "training/ranks/dealt_rows.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "training/devices.h"
+#include "training/ranks/devices.h"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,10 @@
 #include <numeric>
 
 #include "data/corpus.h"
+#include "kernels/loss/loss.h"
 #include "models/seq2seq.h"
-#include "training/dealt_rows.h"
+#include "training/ranks/dealt_rows.h"
+#include "training/ranks/whole_step.h"
 #include "training/training_step.h"
 #include "unit/support/on_device.h"
 #include "unit/support/on_ranks.h"
@@ -70,10 +72,12 @@ class RankedStepsTest : public ::testing::TestWithParam<const char*> {
     std::vector<double> losses, norms;
   };
 
-  static models::Seq2SeqConfig model_config() {
+  static std::int64_t embedding_rows() { return kVocabulary; }
+
+  models::Seq2SeqConfig model_config() const {
     models::Seq2SeqConfig config;
     config.source_vocabulary = config.target_vocabulary = kVocabulary;
-    config.embedding = 16;
+    config.embedding = embedding_;
     config.hidden = 16;
     config.encoder_layers = config.decoder_layers = 2;
     config.bidirectional = true;
@@ -131,16 +135,19 @@ class RankedStepsTest : public ::testing::TestWithParam<const char*> {
     for (std::int64_t step = 1; step <= kSteps; ++step) {
       const auto begin = batches.begin() + (step - 1) * accumulate_;
       std::vector<data::Batch> some(begin, begin + accumulate_);
-      std::int64_t tokens = 0;
-      for (const data::Batch& batch : some) tokens += batch.target_tokens();
+      WholeStep whole = whole_step_of(some, false);
+      const std::int64_t tokens = whole.target_tokens;
+      if (all_rows_travel_) whole.rows_read = embedding_rows();
       if (ranks != nullptr) {
         const std::int64_t dealt = fault == Fault::kRowsOfRankZero ? 0 : ranks->rank();
         for (data::Batch& batch : some) batch = dealt_rows(batch, dealt, ranks->size(), false);
       }
       const StepSums sums = ranks == nullptr ? steps.run(context, some, step, 1e-2)
-                                             : steps.run(context, some, step, 1e-2, tokens);
-      trained.losses.push_back(context.download<double>(sums.loss)[0] /
-                               static_cast<double>(tokens));
+                                             : steps.run_together(context, some, step, 1e-2, whole);
+      double loss = 0;
+      const std::vector<double> all = context.download<double>(sums.loss);
+      for (std::size_t i = 0; i < all.size(); i += kernels::loss::kSums) loss += all[i];
+      trained.losses.push_back(loss / static_cast<double>(tokens));
       trained.norms.push_back(std::sqrt(context.download<double>(sums.gradient_squares)[0]));
     }
     trained.parameters = context.download<float>(parameters.values());
@@ -186,6 +193,8 @@ class RankedStepsTest : public ::testing::TestWithParam<const char*> {
                          distance(alone, train(batches, nullptr, Fault::kNone, -1)));
   }
 
+  std::int64_t embedding_ = 16;
+  bool all_rows_travel_ = false;
   std::int64_t accumulate_ = 1;
   bool static_shapes_ = false;
   ExchangeOptions exchange_;
@@ -227,6 +236,32 @@ TEST_P(RankedStepsTest, AreTheSameWhereEachStepsItsPart) {
   }
 }
 
+/// Rows of embeddings that nobody read are zero on all ranks: the sums are the same without them.
+TEST_P(RankedStepsTest, AreTheSameWhereFewRowsTravel) {
+  SCOPED_TRACE(::testing::Message() << "seed " << seed_);
+  // A row of chunks of its own, and rows that share chunks with their neighbours.
+  for (const std::int64_t embedding : {128, 300}) {
+    embedding_ = embedding;
+    for (const bool bfloat16 : {false, true}) {
+      exchange_.bfloat16 = bfloat16;
+      const auto batches = draw();
+      ASSERT_LT(2 * whole_step_of({batches.data(), 1}, false).rows_read, embedding_rows());
+      for (const std::int64_t ranks : {1, 2, 3}) {
+        all_rows_travel_ = false;
+        const Trained few = by_ranks(batches, ranks);
+        all_rows_travel_ = true;
+        const Trained all = by_ranks(batches, ranks);
+        EXPECT_EQ(few.parameters, all.parameters) << embedding << ' ' << ranks;
+        EXPECT_EQ(few.norms, all.norms);
+        all_rows_travel_ = false;
+        const Trained alone = train(batches, nullptr, Fault::kNone, 0);
+        if (bfloat16) continue;
+        EXPECT_LE(distance(alone, few), bound(batches, alone)) << ranks;
+      }
+    }
+  }
+}
+
 /// Rounding gradients to 8 bits shows, and does no more than that.
 TEST_P(RankedStepsTest, OfRoundedGradientsAreNearThem) {
   SCOPED_TRACE(::testing::Message() << "seed " << seed_);
@@ -245,6 +280,7 @@ TEST_P(RankedStepsTest, OfRoundedGradientsAreNearThem) {
 }
 
 TEST_P(RankedStepsTest, FaultsShow) {
+  embedding_ = random_() % 2 == 0 ? 16 : 128;  // all rows travel, or few
   const auto batches = draw();
   const Trained alone = train(batches, nullptr, Fault::kNone, 0);
   const double most = bound(batches, alone);

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <vector>
+
 #include "distributed/communicator.h"
+#include "kernels/optimizer/marked_chunks.h"
 #include "layers/parameters.h"
 
 namespace sluice::training {
@@ -14,7 +17,8 @@ struct ExchangeOptions {
 };
 
 /// Adds up gradients and losses over all ranks, and hands out parameters where each rank steps its
-/// own part of them. All calls only queue.
+/// own part of them. Of an embedding only rows that some rank has marked travel, if they are few.
+/// All calls only queue.
 class GradientExchange {
  public:
   /// `parameters` must be allocated with gradients; both must outlive this.
@@ -24,17 +28,29 @@ class GradientExchange {
   /// Elements of the flat arenas that this rank steps: all of them, unless they are sharded.
   distributed::Share shard() const;
 
-  /// Adds up the gradients of all ranks, and `sums`, those of the loss; afterwards this rank has
-  /// the gradients of shard(). A gradient that one rank marked (kernels/gradient_marks.h) is marked
-  /// on all.
-  void run(const runtime::Context& context, const runtime::Tensor& sums) const;
+  /// Adds up the gradients of all ranks, and `sums`, the loss sums of each; afterwards this rank
+  /// has the gradients of shard(). A gradient that one rank marked (kernels/gradient_marks.h) is
+  /// marked on all. All ranks together marked at most `rows` rows of an embedding.
+  void run(const runtime::Context& context, const runtime::Tensor& sums, std::int64_t rows) const;
   /// Makes a sum over shard() one over all elements.
   void all_reduce_norm(const runtime::Context& context, const runtime::Tensor& sum) const;
   /// Gives all ranks the parts of all, of a tensor of the arenas' size.
   void gather(const runtime::Context& context, const runtime::Tensor& arena) const;
 
  private:
-  void reduce(const runtime::Context& context, const runtime::Tensor& gradients) const;
+  /// An embedding, of which steps mark few rows.
+  struct Table {
+    std::int64_t rows;
+    std::int64_t chunks;           ///< of all rows
+    std::int64_t chunks_of_a_row;  ///< at most
+  };
+
+  void divide();
+  void prepare_lists(const runtime::Context& context);
+  std::int64_t most_chunks(std::int64_t rows) const;
+  void all_reduce(const runtime::Context& context, const distributed::Share& range) const;
+  void all_reduce_marked(const runtime::Context& context, std::int64_t chunks) const;
+  void scatter(const runtime::Context& context) const;
   std::int64_t parts_end() const { return part_ * ranks_->size(); }
 
   distributed::Communicator* ranks_;
@@ -43,6 +59,13 @@ class GradientExchange {
   std::int64_t part_;  ///< elements of a rank; the last one has what remains, too
   runtime::Buffer memory_;
   runtime::Tensor rounded_;  ///< bfloat16 [flat size]; absent in float32
+  std::vector<Table> tables_;
+  std::vector<distributed::Share> dense_;  ///< whole chunks that are always marked
+  // Of tables' chunks that travel, half of them at most.
+  runtime::Buffer list_memory_, packed_memory_;
+  kernels::optimizer::MarkedChunks list_;
+  void* list_workspace_ = nullptr;
+  runtime::Tensor packed_;  ///< as gradients travel
 };
 
 }  // namespace sluice::training

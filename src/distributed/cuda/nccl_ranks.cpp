@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "distributed/cuda/cuda_window.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/current_device.h"
 #include "runtime/cuda/libraries.h"
@@ -70,21 +71,10 @@ class NcclRank final : public Communicator {
     SLUICE_CHECK(gpu.type() == runtime::DeviceType::kCuda, "{} is no GPU, which NCCL works on",
                  gpu.name());
     ordinal_ = runtime::cuda::gpu_of(gpu.default_stream()).ordinal;
-    const Nccl& functions = nccl();
-    ncclUniqueId id{};
-    if (hosts.rank() == 0) {
-      functions.check(functions.get_unique_id(&id), "begin to connect ranks");
-    }
-    const std::string own(reinterpret_cast<const char*>(&id), sizeof id);
-    const std::string first = hosts.exchange(own).front();
-    SLUICE_ASSERT(first.size() == sizeof id);
-    std::memcpy(&id, first.data(), sizeof id);
-    const CurrentDevice current(ordinal_);
-    functions.check(
-        functions.init(&ranks_, static_cast<int>(hosts.size()), id, static_cast<int>(hosts.rank())),
-        "connect the ranks");
   }
-  ~NcclRank() override { nccl().destroy(ranks_); }
+  ~NcclRank() override {
+    if (ranks_ != nullptr) nccl().destroy(ranks_);
+  }
   NcclRank(const NcclRank&) = delete;
   NcclRank& operator=(const NcclRank&) = delete;
 
@@ -94,10 +84,11 @@ class NcclRank final : public Communicator {
   void all_reduce(const Context& context, const Tensor& values, Reduction reduction) override {
     check_reduction(values, reduction);
     const CurrentDevice current(ordinal_);
-    nccl().check(nccl().all_reduce(
-                     values.data(), values.data(), count_of(values), type_of(values.dtype()),
-                     reduction == Reduction::kSum ? ncclSum : ncclMax, ranks_, stream_of(context)),
-                 "queue an all-reduce");
+    nccl().check(
+        nccl().all_reduce(values.data(), values.data(), count_of(values), type_of(values.dtype()),
+                          reduction == Reduction::kSum ? ncclSum : ncclMax, connected(),
+                          stream_of(context)),
+        "queue an all-reduce");
   }
 
   void reduce_scatter(const Context& context, const Tensor& values) override {
@@ -107,7 +98,7 @@ class NcclRank final : public Communicator {
     nccl().check(
         nccl().reduce_scatter(values.data(), own_part(values),
                               count_of(values) / static_cast<std::size_t>(size()),
-                              type_of(values.dtype()), ncclSum, ranks_, stream_of(context)),
+                              type_of(values.dtype()), ncclSum, connected(), stream_of(context)),
         "queue a reduce-scatter");
   }
 
@@ -116,7 +107,7 @@ class NcclRank final : public Communicator {
     const CurrentDevice current(ordinal_);
     nccl().check(nccl().all_gather(own_part(values), values.data(),
                                    values.byte_size() / static_cast<std::size_t>(size()), ncclUint8,
-                                   ranks_, stream_of(context)),
+                                   connected(), stream_of(context)),
                  "queue an all-gather");
   }
 
@@ -125,14 +116,36 @@ class NcclRank final : public Communicator {
                  "a broadcast is of a contiguous tensor, from a rank");
     const CurrentDevice current(ordinal_);
     nccl().check(nccl().broadcast(values.data(), values.data(), values.byte_size(), ncclUint8,
-                                  static_cast<int>(root), ranks_, stream_of(context)),
+                                  static_cast<int>(root), connected(), stream_of(context)),
                  "queue a broadcast");
+  }
+
+  std::unique_ptr<Window> open_window(const Context& context, std::size_t bytes,
+                                      std::size_t numbers) override {
+    stream_of(context);
+    return cuda::open_window(*this, ordinal_, bytes, numbers);
   }
 
   std::vector<std::string> exchange(std::string_view own) override { return hosts_->exchange(own); }
   void abort(const Error& error) noexcept override { hosts_->abort(error); }
 
  private:
+  /// NCCL's own, which all ranks make together where they first need it: ranks that only share
+  /// memory do without, and may be several on one GPU.
+  ncclComm_t connected() {
+    if (ranks_ != nullptr) return ranks_;
+    const Nccl& functions = nccl();
+    ncclUniqueId id{};
+    if (rank() == 0) functions.check(functions.get_unique_id(&id), "begin to connect ranks");
+    const std::string own(reinterpret_cast<const char*>(&id), sizeof id);
+    const std::string first = hosts_->exchange(own).front();
+    SLUICE_ASSERT(first.size() == sizeof id);
+    std::memcpy(&id, first.data(), sizeof id);
+    functions.check(functions.init(&ranks_, static_cast<int>(size()), id, static_cast<int>(rank())),
+                    "connect the ranks");
+    return ranks_;
+  }
+
   cudaStream_t stream_of(const Context& context) const {
     SLUICE_CHECK(context.device().type() == runtime::DeviceType::kCuda &&
                      runtime::cuda::gpu_of(context.stream()).ordinal == ordinal_,

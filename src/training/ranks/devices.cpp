@@ -1,4 +1,4 @@
-#include "training/devices.h"
+#include "training/ranks/devices.h"
 
 #include <algorithm>
 #include <sstream>
@@ -62,8 +62,10 @@ std::vector<std::string> devices_of(const TrainConfig& config) {
                  config.devices, device);
     SLUICE_CHECK(gpus ? gpu : device == devices.front(),
                  "machine.devices is '{}'; ranks run on devices of one kind", config.devices);
-    SLUICE_CHECK(!gpu || std::find(devices.begin(), devices.begin() + static_cast<long>(i),
-                                   device) == devices.begin() + static_cast<long>(i),
+    const bool shares = config.distributed.mode == "async";  // then NCCL has no part in it
+    SLUICE_CHECK(!gpu || shares ||
+                     std::find(devices.begin(), devices.begin() + static_cast<long>(i), device) ==
+                         devices.begin() + static_cast<long>(i),
                  "machine.devices is '{}', which names {} twice; a GPU takes one rank",
                  config.devices, device);
   }

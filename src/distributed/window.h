@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/check.h"
+#include "runtime/context.h"
+
+namespace sluice::distributed {
+
+/// Memory of each rank that all ranks read and write when they like, without help of its owner, and
+/// numbers that they share. Both are zero at first.
+///
+/// Whoever touches an owner's memory holds its lock. Copies are queued on the stream and done when
+/// unlock returns. Where a rank has failed, lock throws its error.
+class Window {
+ public:
+  virtual ~Window() = default;
+
+  /// Waits until no rank holds the memory of rank `owner`, and holds it.
+  virtual void lock(std::int64_t owner) = 0;
+  /// Waits for the stream and lets the memory go.
+  virtual void unlock(const runtime::Context& context, std::int64_t owner) = 0;
+
+  /// Copies from and to the memory of `owner`, from byte `offset` on. Tensors are contiguous.
+  virtual void get(const runtime::Context& context, std::int64_t owner, std::size_t offset,
+                   const runtime::Tensor& to) = 0;
+  virtual void put(const runtime::Context& context, std::int64_t owner, std::size_t offset,
+                   const runtime::Tensor& from) = 0;
+
+  /// Adds to a number, as one indivisible act, and returns what it was before. Needs no lock.
+  virtual std::int64_t add(std::size_t number, std::int64_t amount) = 0;
+};
+
+/// Refuses a tensor that is not contiguous or goes beyond the memory of a rank.
+inline void check_in_window(const runtime::Tensor& tensor, std::size_t offset, std::size_t bytes) {
+  SLUICE_CHECK(tensor.is_contiguous() && offset <= bytes && tensor.byte_size() <= bytes - offset,
+               "a window of {} bytes can't take a tensor of {} at {}", bytes, tensor.byte_size(),
+               offset);
+}
+
+}  // namespace sluice::distributed
