@@ -20,6 +20,7 @@ find_package(MPI COMPONENTS CXX)
 
 find_package(ZLIB REQUIRED)
 find_package(nlohmann_json REQUIRED)
+find_path(PROTOZERO_INCLUDE_DIR protozero/pbf_reader.hpp REQUIRED)
 find_package(CLI11 REQUIRED)
 
 find_path(TOMLPLUSPLUS_INCLUDE_DIR toml++/toml.h REQUIRED)

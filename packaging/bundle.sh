@@ -8,7 +8,7 @@ readonly LIMIT=$((64 << 20))
 # What a running system has in any case: glibc. The driver and CUDA's libraries are opened at run time.
 readonly SYSTEM='^(linux-vdso|ld-linux|libc\.|libm\.|libdl\.|libpthread\.|librt\.|libresolv\.)'
 # Compiled into what is bundled.
-readonly HEADER_PACKAGES=(nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libgtest-dev)
+readonly HEADER_PACKAGES=(nlohmann-json3-dev libcli11-dev libprotozero-dev libtomlplusplus-dev libgtest-dev)
 
 die() {
   printf 'bundle: %s\n' "$*" >&2
@@ -81,7 +81,7 @@ copy_licences() {
 
 copy_test_data() {
   local part
-  for part in tests/peers/goldens tests/allowed_skips.txt bench/shapes examples; do
+  for part in tests/peers/goldens tests/allowed_skips.txt tests/unit/io/formats/fixtures bench/shapes examples; do
     mkdir -p "$FOLDER/test-data/$(dirname "$part")"
     cp -r "$SOURCE/$part" "$FOLDER/test-data/$part"
   done

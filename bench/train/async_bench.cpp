@@ -49,7 +49,8 @@ std::vector<AsyncRow> rows_of(const std::string& name, bool slowed, const AsyncR
   return rows;
 }
 
-std::string to_json(const std::vector<AsyncRow>& rows, const TrainBenchOptions& options) {
+std::string to_json(const std::vector<AsyncRow>& rows, const TrainBenchOptions& options,
+                    const std::string& device) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const AsyncRow& row : rows) {
     nlohmann::ordered_json one;
@@ -59,7 +60,7 @@ std::string to_json(const std::vector<AsyncRow>& rows, const TrainBenchOptions& 
     one["rank"] = row.rank;
     one["milliseconds"] = row.result.milliseconds;
     one["staleness"] = row.result.staleness;
-    add_machine(one, options.devices.front());
+    add_machine(one, device);
     list.push_back(std::move(one));
   }
   return list.dump(1) + "\n";
@@ -95,7 +96,7 @@ std::vector<AsyncRow> measure(const TrainBenchOptions& options, const Rank& rank
       all.push_back(row);
     }
   }
-  if (!options.json.empty()) write_file(options.json, to_json(all, options));
+  if (!options.json.empty()) write_file(options.json, to_json(all, options, rank.device));
   return all;
 }
 

@@ -57,11 +57,20 @@ auto measure_in_threads(const TrainBenchOptions& options, std::ostream& out,
   return distributed::as_rank(&*ranks[0], [&] { return measure(options, rank_at(0), out); });
 }
 
+/// The devices as a run is told them.
+inline training::TrainConfig config_of(const TrainBenchOptions& options) {
+  training::TrainConfig config;
+  if (!options.device.empty()) config.device = options.device;
+  config.devices = fmt::format("{}", fmt::join(options.devices, ","));
+  config.distributed.mode = options.async_seconds > 0 ? "async" : "sync";
+  return config;
+}
+
 template <typename Measure>
 auto measure_in_process(const TrainBenchOptions& options, distributed::Communicator& process,
                         std::ostream& out, const Measure& measure)
     -> decltype(measure(options, Rank(), out)) {
-  Rank rank{&process, distributed::device_here(options.devices, {})};
+  Rank rank{&process, training::devices_here(config_of(options), &process).front()};
   std::unique_ptr<runtime::Device> gpu;
   std::unique_ptr<distributed::Communicator> on_gpu;
   if (rank.device.starts_with("cuda")) {
@@ -81,21 +90,19 @@ auto measure_on_devices(const TrainBenchOptions& options, std::ostream& out,
                         const Measure& measure) {
   distributed::Communicator* process = distributed::rank_of_process();
   if (options.devices.empty() && process == nullptr) return measure(options, Rank(), out);
-  TrainBenchOptions ranked = options;
-  training::TrainConfig config;
-  config.distributed.mode = options.async_seconds > 0 ? "async" : "sync";
-  config.devices = fmt::format("{}", fmt::join(options.devices, ","));
-  if (process == nullptr || !options.devices.empty()) ranked.devices = training::devices_of(config);
-  if (ranked.devices.empty()) ranked.devices = {options.device.empty() ? "cpu" : options.device};
   SLUICE_CHECK(!options.profile.is_asked_for(), "a profile is of one device: leave --devices out");
-  const bool gpus = ranked.devices.front().starts_with("cuda");
-  if (process == nullptr && ranked.devices.size() == 1) {
-    return measure(options, Rank{nullptr, ranked.devices.front()}, out);
+  if (process == nullptr) {
+    TrainBenchOptions ranked = options;
+    ranked.devices = training::devices_of(config_of(options));
+    if (ranked.devices.size() == 1) {
+      return measure(ranked, Rank{nullptr, ranked.devices.front()}, out);
+    }
+    if (!ranked.devices.front().starts_with("cuda"))
+      return measure_in_threads(ranked, out, measure);
+    process = distributed::start_others(ranked.devices, options.command);
   }
-  if (process == nullptr && !gpus) return measure_in_threads(ranked, out, measure);
-  if (process == nullptr) process = distributed::start_others(ranked.devices, options.command);
   return distributed::as_rank(process,
-                              [&] { return measure_in_process(ranked, *process, out, measure); });
+                              [&] { return measure_in_process(options, *process, out, measure); });
 }
 
 }  // namespace sluice::bench::train
