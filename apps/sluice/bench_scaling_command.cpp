@@ -39,23 +39,30 @@ void add_bench_scaling(CLI::App& bench) {
   command->add_flag("--shard", options->shard,
                     "Each steps its part of the parameters (distributed.shard)");
   command->add_option("--repeats", options->repeats, "Timed steps, or timed rounds")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--epoch", options->epoch, "Examples of an epoch")->capture_default_str();
+  command->add_option("--epoch", options->epoch, "Examples of an epoch")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command->add_option("--forecast", options->forecasts, "Numbers of devices to forecast")
+      ->check(CLI::PositiveNumber)
       ->delimiter(',')
       ->allow_extra_args(false)
       ->capture_default_str();
   command
       ->add_option("--host-devices", options->network.host_devices,
                    "In the forecast: devices of a host")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command
       ->add_option("--network", options->network.gigabytes,
                    "In the forecast: gigabytes per second and device between hosts")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command
       ->add_option("--latency", options->network.microseconds,
                    "In the forecast: microseconds of a message between hosts")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--json", options->json, "File for the results, for bench report");
   command->footer(

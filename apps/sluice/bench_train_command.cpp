@@ -37,15 +37,17 @@ void add_bench_train(CLI::App& bench) {
               "of the shape, or its share of a configuration's")
           ->delimiter(',')
           ->allow_extra_args(false);
-  command
-      ->add_flag("--bfloat16-exchange", options->exchange.bfloat16,
-                 "With --devices: round gradients to bfloat16 while they travel "
-                 "(distributed.exchange)")
-      ->needs(devices);
-  command
-      ->add_flag("--shard", options->exchange.shard,
-                 "With --devices: each steps its part of the parameters (distributed.shard)")
-      ->needs(devices);
+  CLI::Option* bfloat16 =
+      command
+          ->add_flag("--bfloat16-exchange", options->exchange.bfloat16,
+                     "With --devices: round gradients to bfloat16 while they travel "
+                     "(distributed.exchange)")
+          ->needs(devices);
+  CLI::Option* shard =
+      command
+          ->add_flag("--shard", options->exchange.shard,
+                     "With --devices: each steps its part of the parameters (distributed.shard)")
+          ->needs(devices);
   command
       ->add_flag("--whole-batch", options->whole_batch,
                  "With --devices: a shape's batch is that of all devices, not of each")
@@ -56,8 +58,11 @@ void add_bench_train(CLI::App& bench) {
           ->add_option("--async", options->async_seconds,
                        "With --devices: for so many seconds, steps of shared parameters without "
                        "waiting for each other (distributed.mode = async)")
+          ->check(CLI::PositiveNumber)
           ->needs(devices)
-          ->needs(shapes);
+          ->needs(shapes)
+          ->excludes(bfloat16)
+          ->excludes(shard);
   command
       ->add_option("--slow", options->slow,
                    "With --async: then again with a rank that takes longer, such as 1=3: rank 1 "

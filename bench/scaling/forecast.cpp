@@ -6,7 +6,7 @@
 namespace sluice::bench::scaling {
 namespace {
 
-/// Of the bytes of a sum, what a rank sends in a ring of so many.
+/// The share of a sum's bytes that each rank sends in a ring of so many.
 double ring_share(double ranks) { return 2 * (ranks - 1) / ranks; }
 
 }  // namespace
@@ -29,7 +29,8 @@ double all_reduce_forecast(const Measured& measured, const Network& network, std
 
 double step_forecast(const Measured& measured, const Network& network, std::int64_t ranks,
                      Algorithm algorithm) {
-  const double taken = (measured.together - measured.apart) / measured.all_reduce;
+  // Noise may make steps with an exchange the faster ones.
+  const double taken = std::max(0.0, measured.together - measured.apart) / measured.all_reduce;
   return measured.apart + taken * all_reduce_forecast(measured, network, ranks, algorithm);
 }
 

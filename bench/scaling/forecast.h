@@ -12,7 +12,7 @@ struct Network {
   double microseconds = 10;       ///< until a message has come
 };
 
-/// What was measured of some ranks.
+/// Measurements of some ranks.
 struct Measured {
   std::int64_t ranks = 2;
   double apart = 0;       ///< milliseconds of a step without an exchange

@@ -17,7 +17,8 @@ namespace {
 constexpr const char* kRow = "{:<16} {:>5} {:>7} {:>12} {:>10} {:>10}\n";
 
 /// How many times as long a rank takes, of "rank=factor".
-double factor_of(const std::vector<std::string>& slow, std::int64_t rank) {
+double factor_of(const std::vector<std::string>& slow, std::int64_t rank, std::int64_t ranks) {
+  double own = 1;
   for (const std::string& one : slow) {
     std::int64_t named = -1;
     double factor = 0;
@@ -27,14 +28,16 @@ double factor_of(const std::vector<std::string>& slow, std::int64_t rank) {
         sign != std::string::npos &&
         std::from_chars(one.data(), one.data() + sign, named).ptr == one.data() + sign &&
         std::from_chars(one.data() + sign + 1, end, factor).ptr == end;
-    SLUICE_CHECK(read && named >= 0 && factor >= 1,
-                 "--slow is '{}'; name a rank and how many times as long it takes, as in 1=3", one);
-    if (named == rank) return factor;
+    SLUICE_CHECK(read && named >= 0 && named < ranks && factor >= 1 && factor <= 1000,
+                 "--slow is '{}'; name one of {} ranks, from 0 on, and how many times as long it "
+                 "takes, as in 1=3",
+                 one, ranks);
+    if (named == rank) own = factor;
   }
-  return 1;
+  return own;
 }
 
-/// What each rank measured, told to all of them.
+/// The measurements of all ranks.
 std::vector<AsyncRow> rows_of(const std::string& name, bool slowed, const AsyncResult& own,
                               distributed::Communicator& ranks) {
   std::vector<AsyncRow> rows;
@@ -71,14 +74,14 @@ std::vector<AsyncRow> measure(const TrainBenchOptions& options, const Rank& rank
   SLUICE_CHECK(rank.ranks != nullptr, "--async is of several devices: name them by --devices");
   if (!options.json.empty()) require_writable(options.json);
   profiling::Session session({}, profiling::print, profiling::Session::Turns::kMany);
+  const double factor = factor_of(options.slow, rank.ranks->rank(), rank.count());
   std::vector<AsyncRow> all;
   out << fmt::format(kRow, "shape", "rank", "slowed", "ms a step", "speed", "staleness");
   for (const TrainShape& shape : shapes_of(options, rank)) {
     const auto bench = [&](bool slowed) {
       StepBench steps(work_of(shape, options, rank), 1, options.profile, session);
-      const double factor = slowed ? factor_of(options.slow, rank.ranks->rank()) : 1;
-      return rows_of(shape.name, slowed, steps.run_async(options.async_seconds, factor - 1),
-                     *rank.ranks);
+      const double rest = slowed ? factor - 1 : 0;
+      return rows_of(shape.name, slowed, steps.run_async(options.async_seconds, rest), *rank.ranks);
     };
     const std::vector<AsyncRow> free = bench(false);
     std::vector<AsyncRow> rows = free;

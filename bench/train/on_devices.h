@@ -24,7 +24,7 @@ namespace sluice::bench::train {
 /// One of the devices that train together.
 struct Rank {
   distributed::Communicator* ranks = nullptr;  ///< null: there is one
-  std::string device;                          ///< empty: as shape or configuration say
+  std::string device;  ///< empty: as shape or configuration say, where there is one
   std::int64_t threads = 0;
 
   std::int64_t count() const { return ranks == nullptr ? 1 : ranks->size(); }

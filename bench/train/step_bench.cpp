@@ -187,7 +187,8 @@ AsyncResult StepBench::run_async(double seconds, double rest) {
   const double whole = seconds_since(start);
   const training::RankTotals done = own_totals().since(before);
   const auto steps = static_cast<double>(done.steps);
-  shared.end(context_, std::numeric_limits<std::int64_t>::max());
+  shared.end(context_, 0);
+  shared.finish();
   return {whole * 1e3 / steps,
           static_cast<double>(done.staleness) / steps / static_cast<double>(ranks())};
 }

@@ -114,6 +114,12 @@ void Optimizer::apply(const Context& context, const distributed::Share& part, co
   }
 }
 
+std::vector<distributed::Share> Optimizer::trained() const {
+  std::vector<distributed::Share> ranges;
+  for (const Range& range : trained_) ranges.push_back({range.begin, range.end});
+  return ranges;
+}
+
 void Optimizer::finish(const Context& context) {
   if (config_.ema_decay > 0) update_average(context);
   if (loss_scale_) kernel::update_loss_scale(context, {loss_scale_, sum_of_squares_});

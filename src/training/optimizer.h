@@ -38,10 +38,13 @@ class Optimizer {
   /// parameters; what follows once all are there.
   void measure(const Context& context);
   void apply(const Context& context, const Tensor& step, const Tensor& learning_rate) const;
-  /// Of `part` alone, whose ends cut no mark.
+  /// Steps only the elements of `part`, whose ends cut no mark.
   void apply(const Context& context, const distributed::Share& part, const Tensor& step,
              const Tensor& learning_rate) const;
   void finish(const Context& context);
+
+  /// The elements of the flat arenas that are trained, in rising order.
+  std::vector<distributed::Share> trained() const;
 
   /// float64 [1]: sum of the squares of the gradients that the last step met, before clipping.
   const Tensor& sum_of_squares() const { return sum_of_squares_; }

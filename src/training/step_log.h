@@ -24,11 +24,11 @@ struct StepSums {
   bool of_all = true;       ///< whether the loss of other ranks is there
 };
 
-/// The share of one of several ranks in what is told.
+/// One of several ranks' share in a report.
 struct RankReport {
   std::int64_t target_tokens = 0;
   double loss = 0;  ///< sum over its target tokens
-  // Of asynchronous ranks (SharedParameters).
+  // Where ranks are asynchronous (SharedParameters):
   std::int64_t steps = 0;
   double staleness = 0;  ///< sum over its steps, of the mean over parts
   std::int64_t dropped = 0;
@@ -36,8 +36,8 @@ struct RankReport {
   RankReport& operator+=(const RankReport& more);
 };
 
-/// What is told of a training step, or of the steps of ranks that don't step together since the
-/// last one was told.
+/// A report of a training step or, where ranks don't step together, of their steps since the last
+/// report.
 struct StepReport {
   std::int64_t epoch = 0;  ///< counted from 1
   std::int64_t step = 0;   ///< counted from 1

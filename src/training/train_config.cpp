@@ -128,6 +128,10 @@ void check_distributed(const TrainConfig& config) {
                "distributed.mode is '{}'; distributed.exchange = bfloat16 and distributed.shard = "
                "true are for mode sync",
                ranks.mode);
+  SLUICE_CHECK(config.precision != "float16",
+               "machine.precision is 'float16', but with distributed.mode = {} each rank would "
+               "scale its loss in its own way; use bfloat16",
+               ranks.mode);
   if (ranks.mode != "async") return;
   SLUICE_CHECK(config.loop.bptt == 0,
                "training.bptt is {}, but with distributed.mode = async the batches of a text go to "

@@ -23,6 +23,12 @@ data::BatchOptions batch_options(const TrainConfig& config) {
   return {config.loop.max_tokens, config.loop.max_rows, config.loop.pool};
 }
 
+/// Steps between two means are kept until then.
+std::int64_t log_capacity(const TrainConfig& config) {
+  const bool averages = config.distributed.mode == "average";
+  return std::max(StepLog::kCapacity, averages ? config.distributed.average_every : 0);
+}
+
 /// The configuration without the keys that may differ between ranks.
 TrainConfig without_place(TrainConfig config) {
   config.device.clear();
@@ -67,8 +73,7 @@ Trainer::Trainer(const Context& context, const TrainConfig& config, TrainData da
       schedule_(data_.train->lengths(), data::in_their_order(*data_.train, batch_options(config)),
                 static_cast<std::uint64_t>(config.loop.seed)),
       most_loss_(task_->divergence_bound(data_)),
-      step_log_(context, most_loss_, ranks == nullptr ? 1 : ranks->size(),
-                std::max(StepLog::kCapacity, config.distributed.average_every)) {
+      step_log_(context, most_loss_, ranks == nullptr ? 1 : ranks->size(), log_capacity(config)) {
   state_.threads = runtime::use_threads(context, config.threads);
   state_.device = context.device().name();
   if (ranks_ != nullptr) state_.device += fmt::format(" x {}", ranks_->size());
@@ -192,7 +197,7 @@ void Trainer::share_start() {
     model_ = make_model(*context_, config_, data_);
     make_step();
   }
-  // Those that share parameters get them with their first step.
+  // Ranks that share parameters get them when they open the window.
   if (config_.distributed.mode != "async") {
     ranks_->broadcast(*context_, model_->parameters().values(), 0);
     for (const runtime::Tensor& tensor : step_->optimizer().state()) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -32,8 +33,8 @@ enum class Start {
 /// Trains a model on examples: bucketed batches, forward and backward, clipped optimiser steps,
 /// validations, checkpoints. All that a step depends on is a function of the configuration, the
 /// data and TrainingState, so a run that was killed at any moment and resumed ends with the same
-/// weights, to the bit, on the same machine and number of threads. What it writes stands in
-/// training/run_folder.h.
+/// weights, to the bit, on the same machine and number of threads; but for asynchronous ranks. What
+/// it writes stands in training/run_folder.h.
 class Trainer {
  public:
   /// Allocates and initialises the model, or loads it. `folder` is that of config.output.directory.
@@ -90,13 +91,14 @@ class Trainer {
   TrainOutcome loop();
   void train_step();
   StepReport report_of(std::span<const data::Batch> batches) const;
+  void pass_batches(const std::function<void(const data::BatchRows&)>& visit);
   std::vector<data::Batch> next_batches();
   StepSums run_step(std::vector<data::Batch> batches, const StepReport& report);
   void after_step();
-  // Of ranks that don't step together (trainer_apart.cpp).
+  // For ranks that don't step together (trainer_apart.cpp).
   bool is_async() const { return shared_.has_value(); }
-  bool steps_apart() const;
-  bool meets() const;
+  bool steps_own_parameters() const;
+  bool parameters_agree() const;
   void average();
   void train_apart();
   bool is_due(std::int64_t begun_at) const;
@@ -139,12 +141,12 @@ class Trainer {
   bool checkpoint_due_ = false;
   bool unsaved_ = true;  ///< the state is not that of <output>/last
   bool compare_implementations_ = false;
-  double read_time_ = 0;  ///< of the last read of the step log
-  // Of asynchronous ranks.
-  std::optional<SharedParameters> shared_;
-  std::vector<RankTotals> told_;   ///< what was told of each rank; rank 0's
-  std::int64_t told_step_ = 0;     ///< the number of steps that were told; likewise
-  std::int64_t weights_step_ = 0;  ///< of the last histograms, or where this run began
+  double read_time_ = 0;                     ///< of the last read of the step log
+  bool may_stop_ = true;                     ///< whether all ranks have the same parameters
+  std::optional<SharedParameters> shared_;   ///< by asynchronous ranks
+  std::vector<RankTotals> reported_totals_;  ///< up to the last report, by rank; rank 0's
+  std::int64_t reported_step_ = 0;           ///< likewise
+  std::int64_t weights_step_ = 0;            ///< of the last histograms, or where this run began
 };
 
 }  // namespace sluice::training

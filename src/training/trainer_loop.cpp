@@ -66,10 +66,11 @@ TrainResult Trainer::run(const TrainHooks& hooks) {
   if (ranks_ != nullptr && config_.distributed.mode == "async") {
     shared_.emplace(*context_, *ranks_, model_->parameters(), step_->optimizer(),
                     config_.distributed.max_staleness);
-    told_.assign(static_cast<std::size_t>(ranks_->size()), {});
-    told_step_ = state_.step;
+    reported_totals_.assign(static_cast<std::size_t>(ranks_->size()), {});
+    reported_step_ = state_.step;
   }
   const TrainOutcome outcome = loop();
+  if (shared_) shared_->finish();
   shared_.reset();
   return {outcome, state_.step, state_.best};
 }
@@ -87,7 +88,7 @@ TrainOutcome Trainer::loop() {
       return validate_at_the_end() ? TrainOutcome::kFinished : TrainOutcome::kStopped;
     }
     checkpoint_due_ = false;
-    if (meets() && stop_asked()) break;
+    if (may_stop_ && stop_asked()) break;
     if (is_async()) {
       train_apart();
     } else {
@@ -131,7 +132,7 @@ StepSums Trainer::run_step(std::vector<data::Batch> batches, const StepReport& r
     return step_->run_apart(*context_, batches, report.step, report.learning_rate, tokens,
                             &*shared_);
   }
-  if (!steps_apart()) {
+  if (!steps_own_parameters()) {
     const WholeStep whole = whole_step_of(batches, config_.sampling.schedule != "none");
     return step_->run_together(*context_, own_rows(std::move(batches)), report.step,
                                report.learning_rate, whole);
@@ -142,14 +143,22 @@ StepSums Trainer::run_step(std::vector<data::Batch> batches, const StepReport& r
                           tokens / static_cast<double>(ranks_->size()), nullptr);
 }
 
-// Of one epoch, so that its end is never in the midst of a step.
+/// Calls visit(rows) for each batch of the next step. A step keeps within an epoch, so that its end
+/// is never in the midst of one.
+void Trainer::pass_batches(const std::function<void(const data::BatchRows&)>& visit) {
+  std::int64_t count = 0;
+  do {
+    visit(cursor_->next());
+  } while (++count < config_.loop.accumulate && cursor_->position().batch != 0);
+}
+
 std::vector<data::Batch> Trainer::next_batches() {
   const runtime::Span span(*context_, "data", "next batch");
   std::vector<data::Batch> batches;
-  do {
-    last_rows_ = cursor_->next();
+  pass_batches([&](const data::BatchRows& rows) {
+    last_rows_ = rows;
     batches.push_back(data_.train->assemble(last_rows_));
-  } while (std::ssize(batches) < config_.loop.accumulate && cursor_->position().batch != 0);
+  });
   return batches;
 }
 
@@ -170,8 +179,9 @@ bool Trainer::stop_asked() const {
 void Trainer::after_step() {
   state_.validation_due = validation_is_due();
   checkpoint_due_ = checkpoint_is_due();
-  if (!meets()) return;
-  if (steps_apart()) average();
+  may_stop_ = parameters_agree();
+  if (!may_stop_) return;
+  if (steps_own_parameters()) average();
   const bool averages = config_.distributed.mode == "average";
   if (step_log_.is_full(averages ? config_.distributed.average_every : 1) || is_time_to_read()) {
     read_steps();

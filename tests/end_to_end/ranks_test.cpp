@@ -324,6 +324,26 @@ TEST(RanksOfGpus, TrainAsOneDoes) {
   }
 }
 
+/// Asynchronous ranks reach each other's memory by windows, so one GPU may have several.
+TEST(RanksOfGpus, ShareOneGpu) {
+  if (run_in_shell("/", "nvidia-smi -L").code != 0) GTEST_SKIP() << "this machine has no GPU";
+  const Workplace place;
+  const std::vector<std::string> run{"training.max_epochs=12", "training.validate_every=20",
+                                     "machine.devices=cuda:0,cuda:0", "distributed.mode=async"};
+  Outcome outcome = sluice::end_to_end::run(place.path(), train_arguments(run));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("finished after step"), std::string::npos) << outcome.out;
+  std::vector<std::string> endless = train_arguments(with(run, "training.max_epochs=100000"));
+  Running running(place.path(), endless);
+  std::this_thread::sleep_for(std::chrono::seconds(8));
+  const std::vector<pid_t> ranks = ranks_below(running.process());
+  ASSERT_EQ(ranks.size(), 1u);
+  ::kill(ranks[0], SIGKILL);
+  outcome = running.wait();
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_NE(outcome.err.find("rank 1 ended without a word"), std::string::npos) << outcome.err;
+}
+
 /// Where they can't be started, one sentence says so.
 TEST(RanksOfGpus, SayWhatIsMissing) {
   if (has_two_gpus()) GTEST_SKIP() << "this machine has two GPUs";

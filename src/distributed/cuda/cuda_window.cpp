@@ -18,10 +18,17 @@ namespace {
 using runtime::cuda::check;
 using runtime::cuda::CurrentDevice;
 
+struct Unlock {
+  const SharedNumbers& numbers;
+  std::int64_t owner;
+  ~Unlock() { numbers.unlock(owner); }
+};
+
 class CudaWindow final : public Window {
  public:
   CudaWindow(Communicator& ranks, int gpu, std::size_t bytes, std::size_t numbers)
-      : numbers_(ranks, numbers),
+      : ranks_(&ranks),
+        numbers_(ranks, numbers),
         rank_(static_cast<std::size_t>(ranks.rank())),
         gpu_(gpu),
         bytes_(bytes),
@@ -46,20 +53,21 @@ class CudaWindow final : public Window {
     ranks.exchange("");
   }
 
-  // The memory of a rank must outlive what others have open, so it goes with its process: a run
-  // has one window.
-  ~CudaWindow() override {
+  void finish() override {
+    const CurrentDevice current(gpu_);
     for (std::size_t rank = 0; rank < memory_.size(); ++rank) {
-      if (rank != rank_ && memory_[rank] != nullptr) cudaIpcCloseMemHandle(memory_[rank]);
+      if (rank != rank_) check(cudaIpcCloseMemHandle(memory_[rank]), "close another rank's memory");
     }
+    ranks_->exchange("");  // nobody has it open any more
+    check(cudaFree(memory_[rank_]), "give memory back");
   }
   CudaWindow(const CudaWindow&) = delete;
   CudaWindow& operator=(const CudaWindow&) = delete;
 
   void lock(std::int64_t owner) override { numbers_.lock(owner); }
   void unlock(const Context& context, std::int64_t owner) override {
+    const Unlock at_end{numbers_, owner};
     context.synchronize();
-    numbers_.unlock(owner);
   }
   void get(const Context& context, std::int64_t owner, std::size_t offset,
            const Tensor& to) override {
@@ -85,6 +93,7 @@ class CudaWindow final : public Window {
           "copy memory of another rank");
   }
 
+  Communicator* ranks_;
   SharedNumbers numbers_;
   std::size_t rank_;
   int gpu_;

@@ -33,6 +33,14 @@ void require_one_machine(Communicator& ranks) {
              "several; use mode sync or average");
 }
 
+/// A name in /dev/shm, which goes with this.
+struct SharedName {
+  std::string name;
+  ~SharedName() {
+    if (!name.empty()) shm_unlink(name.c_str());
+  }
+};
+
 [[noreturn]] void fail_to_share(const std::string& name) {
   base::fail(ErrorCode::kIo,
              "ranks could not share memory as /dev/shm{}: {}; all must run in one container", name,
@@ -48,10 +56,16 @@ SharedNumbers::SharedNumbers(Communicator& ranks, std::size_t count)
              static_cast<std::size_t>(ranks.size()) * sizeof(pthread_mutex_t)) {
   require_one_machine(ranks);
   std::string name;
+  SharedName own;
   if (ranks.rank() == 0) {
     name = fmt::format("/sluice-{}-{:x}", getpid(), reinterpret_cast<std::uintptr_t>(this));
     const int file = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
-    if (file < 0 || ftruncate(file, static_cast<off_t>(bytes_)) != 0) fail_to_share(name);
+    if (file < 0) fail_to_share(name);
+    own.name = name;
+    if (ftruncate(file, static_cast<off_t>(bytes_)) != 0) {
+      close(file);
+      fail_to_share(name);
+    }
     map(file);
     make_locks();
   }
@@ -62,8 +76,7 @@ SharedNumbers::SharedNumbers(Communicator& ranks, std::size_t count)
     map(file);
   }
   ranks.exchange("");
-  // It lives on without its name, and ends with the last process that has it.
-  if (ranks.rank() == 0) shm_unlink(name.c_str());
+  // The memory lives on without its name, and ends with the last process that has it.
 }
 
 SharedNumbers::~SharedNumbers() {

@@ -21,7 +21,7 @@ namespace {
 using mpi::check;
 using mpi::kMostBytes;
 
-// What is summed takes as much memory again.
+// A sum takes as much memory again.
 constexpr std::int64_t kMostElements = std::int64_t{1} << 22;
 
 /// The shares of all ranks, in bytes.

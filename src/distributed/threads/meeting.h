@@ -54,7 +54,7 @@ class Meeting {
   std::optional<Error> error_;
 };
 
-/// What a rank holds and others wait for.
+/// Locks on the memory of each rank, which one rank at a time holds.
 class Locks {
  public:
   explicit Locks(std::int64_t ranks) : held_(static_cast<std::size_t>(ranks)) {}

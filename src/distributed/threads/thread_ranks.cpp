@@ -23,6 +23,7 @@ struct Group {
   Meeting<void*> device;
   Meeting<std::string> host;
   std::shared_ptr<Locks> locks;
+  std::shared_ptr<Shared> shared;  ///< of a window that is being opened
 };
 
 /// Reduces a share of the elements of all ranks, in the memory of all of them.
@@ -95,15 +96,11 @@ class ThreadRank final : public Communicator {
   std::unique_ptr<Window> open_window(const Context& context, std::size_t bytes,
                                       std::size_t numbers) override {
     check_host(context);
-    std::shared_ptr<Shared> shared;
-    if (rank_ == 0) shared = std::make_shared<Shared>(size(), bytes, numbers);
-    // Rank 0's pointer stays where it is until all have met again.
-    const auto place = reinterpret_cast<std::uintptr_t>(&shared);
-    const std::string first = from_first(*this, std::to_string(place));
-    if (rank_ != 0) {
-      shared = *reinterpret_cast<const std::shared_ptr<Shared>*>(std::stoull(first));
-    }
+    if (rank_ == 0) group_->shared = std::make_shared<Shared>(size(), bytes, numbers);
     exchange("");
+    std::shared_ptr<Shared> shared = group_->shared;
+    exchange("");
+    if (rank_ == 0) group_->shared.reset();
     return make_window(group_->locks, std::move(shared));
   }
 

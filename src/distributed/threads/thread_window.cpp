@@ -9,15 +9,22 @@ namespace {
 using runtime::Context;
 using runtime::Tensor;
 
+struct Unlock {
+  Locks& locks;
+  std::int64_t owner;
+  ~Unlock() { locks.unlock(owner); }
+};
+
 class ThreadWindow final : public Window {
  public:
   ThreadWindow(std::shared_ptr<Locks> locks, std::shared_ptr<Shared> shared)
       : locks_(std::move(locks)), shared_(std::move(shared)) {}
 
   void lock(std::int64_t owner) override { locks_->lock(owner); }
+  void finish() override {}  // whoever has the memory last gives it back
   void unlock(const Context& context, std::int64_t owner) override {
+    const Unlock at_end{*locks_, owner};
     context.synchronize();
-    locks_->unlock(owner);
   }
   void get(const Context& context, std::int64_t owner, std::size_t offset,
            const Tensor& to) override {

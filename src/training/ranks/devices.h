@@ -10,7 +10,7 @@ namespace sluice::training {
 
 /// The device of each rank: machine.devices, where "cuda:all" is all GPUs of this machine, or
 /// machine.device alone. Throws ErrorCode::kInvalidArgument for an empty name, for devices of
-/// different kinds and for a GPU that is named twice.
+/// different kinds and, unless ranks are asynchronous, for a GPU that is named twice.
 std::vector<std::string> devices_of(const TrainConfig& config);
 
 /// The devices of the ranks in this process. `process`: its rank, which has one of them; null if it

@@ -27,7 +27,6 @@ GradientExchange::GradientExchange(const runtime::Context& context,
     rounded_ = memory_.tensor(DType::kBFloat16, shape);
   }
   divide();
-  if (!shards_ && !tables_.empty()) prepare_lists(context);
 }
 
 // A chunk that a table shares with a parameter of another kind is always marked, and so none of
@@ -56,10 +55,14 @@ void GradientExchange::divide() {
   }
 }
 
-void GradientExchange::prepare_lists(const runtime::Context& context) {
+std::int64_t GradientExchange::most_listed() const {
   std::int64_t chunks = 0;
   for (const Table& table : tables_) chunks += table.chunks;
-  chunks /= 2;
+  return chunks / 2;
+}
+
+void GradientExchange::prepare_lists(const runtime::Context& context) {
+  const std::int64_t chunks = most_listed();
   const std::int64_t marks = parameters_->gradient_marks().values.element_count();
   const auto numbers = static_cast<std::size_t>(chunks + 1) * sizeof(std::int32_t);
   const std::size_t aligned = (numbers + 255) / 256 * 256;
@@ -91,17 +94,17 @@ std::int64_t GradientExchange::most_chunks(std::int64_t rows) const {
   return chunks;
 }
 
-void GradientExchange::run(const runtime::Context& context, const Tensor& sums,
-                           std::int64_t rows) const {
+void GradientExchange::run(const runtime::Context& context, const Tensor& sums, std::int64_t rows) {
   const runtime::Span span(context, "distributed", "gradients");
   ranks_->all_reduce(context, sums, Reduction::kSum);
   const Tensor marks = parameters_->gradient_marks().values;
   if (marks) ranks_->all_reduce(context, marks, Reduction::kMax);
   if (shards_) return scatter(context);
   const std::int64_t chunks = most_chunks(rows);
-  if (!packed_ || chunks > list_.chunks.size(0)) {
+  if (tables_.empty() || ranks_->size() == 1 || chunks > most_listed()) {
     return all_reduce(context, {0, parameters_->flat_size()});
   }
+  if (!packed_) prepare_lists(context);
   all_reduce_marked(context, chunks);
   for (const distributed::Share& range : dense_) all_reduce(context, range);
 }

@@ -31,7 +31,7 @@ class GradientExchange {
   /// Adds up the gradients of all ranks, and `sums`, the loss sums of each; afterwards this rank
   /// has the gradients of shard(). A gradient that one rank marked (kernels/gradient_marks.h) is
   /// marked on all. All ranks together marked at most `rows` rows of an embedding.
-  void run(const runtime::Context& context, const runtime::Tensor& sums, std::int64_t rows) const;
+  void run(const runtime::Context& context, const runtime::Tensor& sums, std::int64_t rows);
   /// Makes a sum over shard() one over all elements.
   void all_reduce_norm(const runtime::Context& context, const runtime::Tensor& sum) const;
   /// Gives all ranks the parts of all, of a tensor of the arenas' size.
@@ -46,6 +46,7 @@ class GradientExchange {
   };
 
   void divide();
+  std::int64_t most_listed() const;
   void prepare_lists(const runtime::Context& context);
   std::int64_t most_chunks(std::int64_t rows) const;
   void all_reduce(const runtime::Context& context, const distributed::Share& range) const;
@@ -60,8 +61,8 @@ class GradientExchange {
   runtime::Buffer memory_;
   runtime::Tensor rounded_;  ///< bfloat16 [flat size]; absent in float32
   std::vector<Table> tables_;
-  std::vector<distributed::Share> dense_;  ///< whole chunks that are always marked
-  // Of tables' chunks that travel, half of them at most.
+  std::vector<distributed::Share> dense_;  ///< ranges of whole chunks that are always marked
+  // For chunks of tables that travel, half of all at most. Absent until they are needed.
   runtime::Buffer list_memory_, packed_memory_;
   kernels::optimizer::MarkedChunks list_;
   void* list_workspace_ = nullptr;

@@ -60,11 +60,9 @@ SharedParameters::SharedParameters(const Context& context, distributed::Communic
 
 void SharedParameters::share_first(const Context& context) {
   for (std::int64_t owner = 0; owner < ranks() && ranks_->rank() == 0; ++owner) {
-    window_->lock(owner);
-    each_arena(owner, [&](std::size_t offset, const Tensor& values) {
-      window_->put(context, owner, offset, values);
-    });
-    window_->unlock(context, owner);
+    distributed::HeldMemory held(*window_, context, owner);
+    put(context, owner);
+    held.release();
   }
   ranks_->exchange("");
   if (ranks_->rank() != 0) read(context);
@@ -72,12 +70,22 @@ void SharedParameters::share_first(const Context& context) {
 
 void SharedParameters::read(const Context& context) {
   for (std::int64_t owner = 0; owner < ranks(); ++owner) {
-    window_->lock(owner);
-    each_arena(owner, [&](std::size_t offset, const Tensor& values) {
-      window_->get(context, owner, offset, values);
-    });
-    window_->unlock(context, owner);
+    distributed::HeldMemory held(*window_, context, owner);
+    get(context, owner);
+    held.release();
   }
+}
+
+void SharedParameters::get(const Context& context, std::int64_t owner) {
+  each_arena(owner, [&](std::size_t offset, const Tensor& values) {
+    window_->get(context, owner, offset, values);
+  });
+}
+
+void SharedParameters::put(const Context& context, std::int64_t owner) {
+  each_arena(owner, [&](std::size_t offset, const Tensor& values) {
+    window_->put(context, owner, offset, values);
+  });
 }
 
 distributed::Share SharedParameters::part_of(std::int64_t owner) const {
@@ -126,45 +134,58 @@ void SharedParameters::close() {
   if (next < kClosed) closed_at_ = next - 1;
 }
 
-std::int64_t SharedParameters::end(const Context& context, std::int64_t last) {
-  for (const std::string& at : ranks_->exchange(closed_at_ ? std::to_string(*closed_at_) : "")) {
-    if (!at.empty()) last = std::min<std::int64_t>(last, std::stoll(at));
+// A rank that found the last step may have drawn one beyond it before another closed.
+std::int64_t SharedParameters::end(const Context& context, std::optional<std::int64_t> last) {
+  if (closed_at_) last = last ? std::min(*last, *closed_at_) : closed_at_;
+  std::optional<std::int64_t> first;
+  for (const std::string& told : ranks_->exchange(last ? std::to_string(*last) : "")) {
+    if (told.empty()) continue;
+    const std::int64_t one = std::stoll(told);
+    first = first ? std::min(*first, one) : one;
   }
+  SLUICE_ASSERT(first.has_value());
   read(context);
-  return last;
+  return *first;
 }
 
 // Ranks begin with their own parts, so that they seldom wait for one.
 void SharedParameters::update(const Context& context, const Optimizer& optimizer,
                               const Tensor& step, const Tensor& learning_rate) {
   const runtime::Span span(context, "distributed", "shared parameters");
+  // Else the first part would be held while this rank still computes its gradient.
+  context.synchronize();
+  Age age;
   for (std::int64_t i = 0; i < ranks(); ++i) {
     const std::int64_t owner = (ranks_->rank() + i) % ranks();
     std::int64_t& seen = seen_[static_cast<std::size_t>(owner)];
-    window_->lock(owner);
-    each_arena(owner, [&](std::size_t offset, const Tensor& values) {
-      window_->get(context, owner, offset, values);
-    });
+    distributed::HeldMemory held(*window_, context, owner);
+    get(context, owner);
     const std::int64_t version = window_->add(version_of(owner), 0);
-    const bool taken = version - seen <= most_staleness_;
-    count(taken ? kStaleness : kDropped, taken ? version - seen : 1);
+    const std::int64_t staleness = version - seen;
+    age.staleness += staleness;
     seen = version;
-    if (taken) {
+    if (staleness > most_staleness_) {
+      ++age.dropped;
+    } else {
       optimizer.apply(context, part_of(owner), step, learning_rate);
-      each_arena(owner, [&](std::size_t offset, const Tensor& values) {
-        window_->put(context, owner, offset, values);
-      });
+      put(context, owner);
       seen = window_->add(version_of(owner), 1) + 1;
     }
-    window_->unlock(context, owner);
+    held.release();
   }
+  uncounted_.push_back(age);
 }
 
+// The step is counted last and read first: whoever reads it finds the rest of it.
 void SharedParameters::count(std::int64_t source_tokens, std::int64_t target_tokens, double loss) {
-  count(kSteps, 1);
+  SLUICE_ASSERT(!uncounted_.empty());
+  count(kLoss, std::llround(loss / kLossUnit));
   count(kSourceTokens, source_tokens);
   count(kTargetTokens, target_tokens);
-  count(kLoss, std::llround(loss / kLossUnit));
+  count(kStaleness, uncounted_.front().staleness);
+  count(kDropped, uncounted_.front().dropped);
+  count(kSteps, 1);
+  uncounted_.pop_front();
 }
 
 void SharedParameters::count(std::size_t which, std::int64_t amount) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -11,13 +12,13 @@
 
 namespace sluice::training {
 
-/// What a rank has done between two meetings.
+/// Counts of one rank.
 struct RankTotals {
   std::int64_t steps = 0;
   std::int64_t source_tokens = 0;
   std::int64_t target_tokens = 0;
   double loss = 0;             ///< sum over target tokens, to 2^-20
-  std::int64_t staleness = 0;  ///< sum over steps and parts
+  std::int64_t staleness = 0;  ///< sum over steps and parts, dropped ones too
   std::int64_t dropped = 0;    ///< parts of gradients that were too old
 
   /// Takes away what was there before.
@@ -48,17 +49,20 @@ class SharedParameters {
   /// Nobody draws any more. Steps that were drawn are done.
   void close();
   /// Once this rank draws no more: waits for all, reads all parts, and returns the last step that
-  /// was done, `last` unless ranks closed before it.
-  std::int64_t end(const Context& context, std::int64_t last);
+  /// was done. `last` is the one that this rank stopped for; absent where it heard that draw()s
+  /// were closed.
+  std::int64_t end(const Context& context, std::optional<std::int64_t> last);
+  /// Gives the window's memory back, after end(). All ranks must call it.
+  void finish() { window_->finish(); }
 
   /// Steps all parts by this rank's gradients, once they are measured (Optimizer::measure), and
   /// reads them. Waits for the device.
   void update(const Context& context, const Optimizer& optimizer, const Tensor& step,
               const Tensor& learning_rate);
 
-  /// Counts a step of this rank.
+  /// Counts this rank's steps, in the order of their updates.
   void count(std::int64_t source_tokens, std::int64_t target_tokens, double loss);
-  /// Of each rank since the run began, by rank. They may be some steps old.
+  /// The counts of each rank since this was made, by rank. They may be some steps old.
   std::vector<RankTotals> totals();
 
  private:
@@ -68,6 +72,8 @@ class SharedParameters {
   void read(const Context& context);
   template <typename Copy>
   void each_arena(std::int64_t owner, const Copy& copy) const;
+  void get(const Context& context, std::int64_t owner);
+  void put(const Context& context, std::int64_t owner);
   std::size_t version_of(std::int64_t owner) const;
   std::size_t total_of(std::int64_t rank, std::size_t which) const;
   void count(std::size_t which, std::int64_t amount);
@@ -78,6 +84,10 @@ class SharedParameters {
   std::int64_t most_staleness_;
   std::unique_ptr<distributed::Window> window_;
   std::vector<std::int64_t> seen_;  ///< version of each part that this rank has
+  struct Age {
+    std::int64_t staleness = 0, dropped = 0;
+  };
+  std::deque<Age> uncounted_;  ///< of updates that count() has not seen
   std::optional<std::int64_t> closed_at_;
 };
 

@@ -14,8 +14,8 @@ struct WholeStep {
   std::int64_t rows_read = 0;
 };
 
-/// Of batches before they are dealt. `samples`: whether a model may be fed other tokens than those
-/// of the batch (scheduled sampling).
+/// Returns those of batches that are not dealt yet. `samples`: whether a model may be fed other
+/// tokens than those of the batch (scheduled sampling).
 WholeStep whole_step_of(std::span<const data::Batch> batches, bool samples);
 
 }  // namespace sluice::training

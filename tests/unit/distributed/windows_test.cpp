@@ -32,13 +32,15 @@ TEST_P(Windows, AreOneRanksAtATime) {
       }
     }
     rank.exchange("");
-    window->lock(rank.rank());
-    window->get(context, (rank.rank() + 1) % kRanks, 64, tensor);
-    window->unlock(context, rank.rank());
+    const std::int64_t next = (rank.rank() + 1) % kRanks;
+    window->lock(next);
+    window->get(context, next, 64, tensor);
+    window->unlock(context, next);
     found[static_cast<std::size_t>(rank.rank())] = context.download<double>(tensor);
     EXPECT_EQ(window->add(2, 0), kRanks * kRounds);
     EXPECT_EQ(window->add(0, 0), 0);
     EXPECT_THROW(window->put(context, 0, 72, tensor), Error);
+    window->finish();
   });
   EXPECT_EQ(thrown, testing::no_errors(kRanks));
   EXPECT_EQ(drawn, std::vector<std::int64_t>(kRanks * kRounds, 1));
@@ -48,7 +50,7 @@ TEST_P(Windows, AreOneRanksAtATime) {
   }
 }
 
-/// Who waits for a rank that failed while it held memory hears of it.
+/// A rank that waits for one that failed while it held memory hears of it.
 TEST_P(Windows, WakeWhoWaitsForOneThatFailed) {
   const auto thrown = testing::on_ranks(3, [&](Communicator& rank) {
     const auto device = runtime::open_device(GetParam());

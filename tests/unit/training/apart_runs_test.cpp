@@ -1,4 +1,8 @@
 // Runs whose ranks step apart: by themselves between means, or on parameters that they share.
+#include <array>
+
+#include "models/seq2seq.h"
+#include "training/ranks/shared_parameters.h"
 #include "unit/support/message_of.h"
 #include "unit/training/ranked_runs.h"
 #include "unit/training/reversal_task.h"
@@ -139,7 +143,7 @@ TEST_P(ApartRunsTest, RanksShareTheBatches) {
   }
 }
 
-/// Two ranks that each apply no gradient unless nobody stepped meanwhile.
+/// Three ranks that each apply no gradient unless nobody stepped meanwhile.
 TEST_P(ApartRunsTest, GradientsThatAreTooOldAreDropped) {
   config_.distributed.mode = "async";
   config_.distributed.max_staleness = 0;
@@ -149,8 +153,8 @@ TEST_P(ApartRunsTest, GradientsThatAreTooOldAreDropped) {
     for (const RankReport& rank : one.ranks) all += rank;
   }
   EXPECT_EQ(all.steps, 40);
-  EXPECT_EQ(all.staleness, 0);
   EXPECT_GT(all.dropped, 0) << "ranks took turns, or old gradients were applied";
+  EXPECT_GE(3 * all.staleness, static_cast<double>(all.dropped));  // each is old by one at least
   EXPECT_LT(all.dropped, 40 * 3) << "nobody ever stepped";
 }
 
@@ -182,6 +186,89 @@ TEST_P(ApartRunsTest, AsynchronousRanksStopTogetherAndGoOn) {
   EXPECT_EQ(steps, 200 - results[0].step);
 }
 
+/// Whenever a rank is asked to stop, also while others wait where all meet.
+TEST_P(ApartRunsTest, AsynchronousRanksStopAtAnyMoment) {
+  SCOPED_TRACE(::testing::Message() << "seed " << seed_);
+  config_.distributed.mode = "async";
+  config_.loop.max_steps = 60;
+  config_.loop.checkpoint_every = 2;
+  config_.loop.validate_every = 0;
+  const TrainConfig config = config_in("run", 0);
+  std::int64_t step = 0;
+  for (int attempt = 0; attempt < 60 && step < 60; ++attempt) {
+    std::vector<TrainResult> results(3);
+    std::array<std::atomic<bool>, 3> stop{};
+    const std::int64_t asked = step + 1 + static_cast<std::int64_t>(random_() % 9);
+    const auto thrown = testing::on_ranks(3, [&](distributed::Communicator& rank) {
+      const auto own = static_cast<std::size_t>(rank.rank());
+      TrainHooks hooks;
+      hooks.stop = &stop[own];
+      hooks.on_step = [&](const StepReport& report) {
+        if (report.step >= asked) stop[static_cast<std::size_t>(asked) % 3] = true;
+      };
+      results[own] = train(config, &rank, hooks);
+    });
+    ASSERT_EQ(thrown, testing::no_errors(3));
+    for (const TrainResult& result : results) ASSERT_EQ(result.step, results[0].step);
+    step = results[0].step;
+  }
+  EXPECT_EQ(step, 60);
+}
+
+/// One rank waits at step 10 and has drawn the next when another, still in step 10, is to stop.
+TEST_P(ApartRunsTest, AllTakeTheSameStepForTheLast) {
+  const auto thrown = testing::on_ranks(2, [&](distributed::Communicator& rank) {
+    const auto device = runtime::open_device(GetParam());
+    const Context context(*device);
+    models::Seq2SeqConfig small;
+    small.source_vocabulary = small.target_vocabulary = 9;
+    small.embedding = small.hidden = 4;
+    models::Seq2Seq model(small);
+    model.parameters().allocate(context, runtime::DType::kFloat32, true);
+    const Optimizer optimizer(context, model.parameters(), OptimizerConfig());
+    SharedParameters shared(context, rank, model.parameters(), optimizer, 1);
+    shared.begin(9);
+    for (const std::int64_t drawer : {1, 0}) {
+      if (rank.rank() == drawer) {
+        EXPECT_EQ(shared.draw(), drawer == 1 ? 10 : 11);
+      }
+      rank.exchange("");
+    }
+    std::optional<std::int64_t> last;
+    if (rank.rank() == 0) last = 10;
+    if (rank.rank() == 1) shared.close();
+    rank.exchange("");
+    EXPECT_EQ(shared.draw(), std::nullopt);
+    EXPECT_EQ(shared.end(context, last), 10);
+    shared.finish();
+  });
+  EXPECT_EQ(thrown, testing::no_errors(2));
+}
+
+/// A mean of equal numbers can differ from them in the last bit.
+TEST_P(ApartRunsTest, MeansLeaveFrozenParametersAlone) {
+  config_.optimizer.freeze = "decoder.*";
+  average_every(2);
+  by_ranks(3, "run", 1);
+  const auto frozen = [&] {
+    const auto device = runtime::open_device(GetParam());
+    const Context context(*device);
+    const auto loaded = model_files::load_model(context, folder_ / "run/last", false);
+    const layers::Parameters& parameters = loaded.model->parameters();
+    std::vector<float> values;
+    for (layers::ParameterId id = 0; id < parameters.specs().size(); ++id) {
+      if (!parameters.specs()[id].name.starts_with("decoder.")) continue;
+      const auto some = context.download<float>(parameters.value(id));
+      values.insert(values.end(), some.begin(), some.end());
+    }
+    EXPECT_FALSE(values.empty());
+    return values;
+  };
+  const std::vector<float> before = frozen();
+  by_ranks(3, "run", 12);
+  EXPECT_EQ(frozen(), before);
+}
+
 TEST_P(ApartRunsTest, OneThatFailsEndsAll) {
   config_.distributed.mode = "async";
   config_.loop.max_steps = 100'000;
@@ -208,6 +295,7 @@ TEST_P(ApartRunsTest, RefuseWhatTheyCannotDo) {
   EXPECT_NE(refusal("distributed.shard=true").find("are for mode sync"), std::string::npos);
   EXPECT_NE(refusal("distributed.exchange=bfloat16").find("are for mode sync"), std::string::npos);
   config_.distributed.mode = "async";
+  EXPECT_NE(refusal("machine.precision=float16").find("scale its loss"), std::string::npos);
   EXPECT_NE(refusal("training.ema_decay=0.9").find("no rank sees all steps"), std::string::npos);
   config_.data = {};
   use_text(0);
