@@ -34,7 +34,7 @@ struct ScalingRow {
   double examples_per_second = 0;
   double peak_mebibytes = 0;
   double parameters = 0;
-  // Of several devices.
+  // Where there are several devices:
   double apart = 0;
   double all_reduce = 0;
 };

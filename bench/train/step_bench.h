@@ -54,7 +54,7 @@ struct StepResult {
   std::int64_t parameters = 0;
   double loss = 0;  ///< of a target, in the last step
   std::int64_t ranks = 1;
-  // Of several ranks.
+  // Where there are several ranks:
   training::ExchangeOptions exchange{};
   double apart_milliseconds = 0;       ///< of a round in which each rank steps by itself
   double all_reduce_milliseconds = 0;  ///< of the sum of all gradients alone, as they travel

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "io/little_endian.h"
 
 namespace sluice::io {
 namespace {
@@ -25,11 +26,7 @@ constexpr std::uint64_t kLargestDirectory = std::uint64_t{256} << 20;
 
 /// Little-endian numbers from bytes that are all there.
 std::uint64_t number_at(std::string_view bytes, std::size_t at, std::size_t size) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < size; ++i) {
-    value |= std::uint64_t{static_cast<unsigned char>(bytes[at + i])} << (8 * i);
-  }
-  return value;
+  return little_endian(bytes.substr(at, size));
 }
 std::uint32_t u32(std::string_view bytes, std::size_t at) {
   return static_cast<std::uint32_t>(number_at(bytes, at, 4));

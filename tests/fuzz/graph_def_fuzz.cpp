@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string_view input(reinterpret_cast<const char*>(data), size);
     const GraphDef graph = read_graph_def(ByteSource(input, "fuzz"));
     touch(graph);
-    // What was read once is written so that it can be read again: an error here is a bug.
+    // A model that was read once can be written and read again: an error here is a bug.
     const std::string bytes = write_graph_def(graph);
     if (write_graph_def(read_graph_def(ByteSource(bytes, "again"))) != bytes) __builtin_trap();
   } catch (const sluice::Error& error) {

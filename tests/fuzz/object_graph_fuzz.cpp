@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const ObjectGraph graph =
         read_object_graph({reinterpret_cast<const char*>(data), size}, "fuzz");
     for (const auto& [key, name] : graph.full_names()) touch(key + name);
-    // What was read once is written so that it can be read again: an error here is a bug.
+    // A model that was read once can be written and read again: an error here is a bug.
     const std::string bytes = write_object_graph(graph);
     if (write_object_graph(read_object_graph(bytes, "again")) != bytes) __builtin_trap();
   } catch (const sluice::Error& error) {

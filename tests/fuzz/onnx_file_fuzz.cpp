@@ -57,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const OnnxModel model = read_onnx(ByteSource(input, "fuzz"));
     touch_graph(model.graph);
     for (const OnnxFunction& function : model.functions) touch_nodes(function.nodes);
-    // What was read once is written so that it can be read again: an error here is a bug.
+    // A model that was read once can be written and read again: an error here is a bug.
     const std::string bytes = write_onnx(model);
     if (write_onnx(read_onnx(ByteSource(bytes, "again"))) != bytes) __builtin_trap();
   } catch (const sluice::Error& error) {

@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         for (const auto& [key, tensor] : signature.outputs) touch(key + tensor.name);
       }
     }
-    // What was read once is written so that it can be read again: an error here is a bug.
+    // A model that was read once can be written and read again: an error here is a bug.
     const std::string bytes = write_saved_model(model);
     if (write_saved_model(read_saved_model(ByteSource(bytes, "again"))) != bytes) __builtin_trap();
   } catch (const sluice::Error& error) {

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/shape.h"
+#include "io/little_endian.h"
 #include "io/safetensors_header.h"
 
 namespace sluice::io::formats {
@@ -24,12 +25,9 @@ constexpr std::uint32_t kNewYear1980 = 0x21u << 16;
 constexpr std::uint64_t kInZip64 = 0xffffffff, kCountInZip64 = 0xffff;
 constexpr std::size_t kLongestName = 65535;
 
-void append(std::string& bytes, std::uint64_t number, std::size_t size) {
-  for (std::size_t i = 0; i < size; ++i) bytes += static_cast<char>(number >> (8 * i) & 0xff);
-}
-void append_16(std::string& bytes, std::uint64_t number) { append(bytes, number, 2); }
-void append_32(std::string& bytes, std::uint64_t number) { append(bytes, number, 4); }
-void append_64(std::string& bytes, std::uint64_t number) { append(bytes, number, 8); }
+void append_16(std::string& bytes, std::uint64_t number) { append_little_endian(bytes, number, 2); }
+void append_32(std::string& bytes, std::uint64_t number) { append_little_endian(bytes, number, 4); }
+void append_64(std::string& bytes, std::uint64_t number) { append_little_endian(bytes, number, 8); }
 std::uint64_t clamped(std::uint64_t number) { return std::min(number, kInZip64); }
 
 std::uint32_t checksum_of(std::span<const std::byte> content) {

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/shape.h"
+#include "io/little_endian.h"
 
 namespace sluice::io::formats {
 namespace {
@@ -47,7 +48,7 @@ std::string float_type(const FloatForm& form) {
 }  // namespace
 
 void append_number(std::string& bytes, std::uint64_t number, std::size_t size) {
-  for (std::size_t i = 0; i < size; ++i) bytes += static_cast<char>(number >> (8 * i) & 0xff);
+  append_little_endian(bytes, number, size);
 }
 
 void pad_to_8(std::string& bytes) { bytes.resize(base::align_up(bytes.size(), 8)); }

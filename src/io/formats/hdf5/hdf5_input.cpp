@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 
+#include "io/little_endian.h"
 #include "io/safetensors_header.h"
 
 namespace sluice::io::formats {
@@ -82,15 +83,7 @@ std::string_view Hdf5Cursor::take(std::uint64_t bytes) {
   return taken;
 }
 
-std::uint64_t Hdf5Cursor::number(std::size_t bytes) {
-  std::uint64_t value = 0;
-  int shift = 0;
-  for (const char byte : take(bytes)) {
-    value |= std::uint64_t{static_cast<unsigned char>(byte)} << shift;
-    shift += 8;
-  }
-  return value;
-}
+std::uint64_t Hdf5Cursor::number(std::size_t bytes) { return little_endian(take(bytes)); }
 
 std::string_view Hdf5Cursor::text() {
   const std::size_t end = bytes_.find('\0', at_);

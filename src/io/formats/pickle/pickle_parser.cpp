@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "io/little_endian.h"
+
 namespace sluice::io::formats {
 namespace {
 
@@ -61,15 +63,7 @@ std::string_view PickleParser::take_line() {
   return line;
 }
 
-std::uint64_t PickleParser::take_number(std::size_t bytes) {
-  std::uint64_t value = 0;
-  int shift = 0;
-  for (const char byte : take(bytes)) {
-    value |= std::uint64_t{static_cast<unsigned char>(byte)} << shift;
-    shift += 8;
-  }
-  return value;
-}
+std::uint64_t PickleParser::take_number(std::size_t bytes) { return little_endian(take(bytes)); }
 
 PickleValue& PickleParser::make(PickleKind kind) {
   PickleValue& value = pickle_.values_->emplace_back();

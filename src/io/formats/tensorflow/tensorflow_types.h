@@ -15,8 +15,8 @@ namespace sluice::io::formats {
 /// TensorFlow's types of elements (enum DataType).
 std::span<const ElementType> tensorflow_types();
 
-/// Of a number in a file: "DT_FLOAT"; "DT_FLOAT_REF" for a reference to one (numbers from 101 on);
-/// "type 77" for a number that is not known.
+/// Returns the name of a number in a file: "DT_FLOAT"; "DT_FLOAT_REF" for a reference to one
+/// (numbers from 101 on); "type 77" for a number that is not known.
 std::string tensorflow_type_name(std::int32_t number);
 /// The number of TensorFlow's type for a dtype.
 std::int32_t tensorflow_type_of(DType dtype);

@@ -5,6 +5,7 @@
 
 #include "io/formats/strided_view.h"
 #include "io/formats/zip_writer.h"
+#include "io/little_endian.h"
 
 namespace sluice::io::formats {
 namespace {
@@ -62,24 +63,21 @@ class StateDictPickle {
   std::string finish() && { return std::move(bytes_ += "u."); }
 
  private:
-  void little_endian(std::uint64_t value, int size) {
-    for (int i = 0; i < size; ++i) bytes_ += static_cast<char>(value >> (8 * i) & 0xff);
-  }
   void global(std::string_view module, std::string_view name) {
     bytes_.append("c").append(module).append("\n").append(name).append("\n");
   }
   void text(std::string_view content) {
     bytes_ += 'X';
-    little_endian(content.size(), 4);
+    append_little_endian(bytes_, content.size(), 4);
     bytes_ += content;
   }
   void number(std::int64_t value) {
     if (value <= std::numeric_limits<std::int32_t>::max()) {
       bytes_ += 'J';
-      little_endian(static_cast<std::uint64_t>(value), 4);
+      append_little_endian(bytes_, static_cast<std::uint64_t>(value), 4);
     } else {
       bytes_ += "\x8a\x08";
-      little_endian(static_cast<std::uint64_t>(value), 8);
+      append_little_endian(bytes_, static_cast<std::uint64_t>(value), 8);
     }
   }
   void numbers(const std::vector<std::int64_t>& values) {

@@ -22,7 +22,7 @@ std::vector<std::string> names_of(const TensorflowCheckpoint& checkpoint) {
   return names;
 }
 
-/// What make_tensorflow.py saves in V1 and V2 alike.
+/// Tensors that make_tensorflow.py saves in V1 and V2 alike.
 void expect_variables(const TensorflowCheckpoint& checkpoint) {
   for (const DType dtype :
        {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kInt32, DType::kInt64}) {
