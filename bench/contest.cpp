@@ -159,7 +159,7 @@ std::optional<std::string> Contest::hopeless(double milliseconds) {
 std::optional<std::string> Contest::enter(const std::string& name) {
   if (const recurrent::Candidate* candidate = find_candidate(*device_, name)) {
     const auto descriptor = shape_.descriptor(pass_ == Pass::kForwardBackward);
-    if (auto reason = candidate->refuse(descriptor, *device_)) return reason;
+    if (auto reason = recurrent::refusal(*candidate, descriptor, *device_)) return reason;
   }
   try {
     const bool weighed = std::isfinite(options_.hopeless) && is_peer(*device_, name);

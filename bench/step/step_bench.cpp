@@ -84,7 +84,7 @@ std::vector<BenchResult> run_shape(const StepBenchOptions& options, const BenchS
                         [&](std::int64_t steps) { return c_layer->run(steps); }});
   }
   for (const recurrent::Candidate& candidate : recurrent::candidates(*device)) {
-    if (candidate.refuse(descriptor, *device)) continue;
+    if (recurrent::refusal(candidate, descriptor, *device)) continue;
     entrants.push_back(layer_entrant(context, step, candidate, tensors));
   }
 

@@ -24,7 +24,7 @@ bool has_fast_layers(runtime::DType dtype, const runtime::Device& device) {
   layer.input = layer.hidden = 64;
   return std::ranges::any_of(recurrent::candidates(device), [&](const auto& candidate) {
     return !candidate.peer && candidate.name != recurrent::kPortable &&
-           !candidate.refuse(layer, device);
+           !recurrent::refusal(candidate, layer, device);
   });
 }
 

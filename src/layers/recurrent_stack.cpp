@@ -14,9 +14,10 @@ namespace recurrent = kernels::recurrent;
 RecurrentStack::RecurrentStack(Parameters& parameters, const std::string& prefix,
                                const recurrent::Descriptor& architecture)
     : name_(prefix), architecture_(architecture) {
-  const std::int64_t gates = architecture.gates() * architecture.hidden;
-  const double range = 1 / std::sqrt(static_cast<double>(architecture.hidden));
   for (std::int64_t layer = 0; layer < architecture.layers; ++layer) {
+    const std::int64_t hidden = architecture.hidden_of(layer);
+    const std::int64_t gates = architecture.gates() * hidden;
+    const double range = 1 / std::sqrt(static_cast<double>(hidden));
     for (std::int64_t direction = 0; direction < architecture.directions; ++direction) {
       const auto declare_as = [&](const char* name, const Shape& shape, Initializer start) {
         return parameters.declare(
@@ -35,18 +36,18 @@ RecurrentStack::RecurrentStack(Parameters& parameters, const std::string& prefix
       ids.bias_ih = declare("bias_ih", {gates}, Role::kGateBias, architecture.gates());
       ids.bias_hh = declare("bias_hh", {gates}, Role::kOther);
       if (architecture.projects()) {
-        ids.weight_hr = declare("weight_hr", {architecture.output_of(layer), architecture.hidden},
-                                Role::kWeight);
+        ids.weight_hr =
+            declare("weight_hr", {architecture.output_of(layer), hidden}, Role::kWeight);
       }
       if (architecture.peepholes) {
-        ids.weight_peephole = declare("weight_peephole", {3, architecture.hidden}, Role::kOther);
+        ids.weight_peephole = declare("weight_peephole", {3, hidden}, Role::kOther);
       }
       if (architecture.layer_norm) {
         constexpr Initializer kOne{0, 1}, kZero{};
         ids.gain_ih = declare_as("gain_ih", {gates}, kOne);
         ids.gain_hh = declare_as("gain_hh", {gates}, kOne);
-        ids.gain_c = declare_as("gain_c", {architecture.hidden}, kOne);
-        ids.shift_c = declare_as("shift_c", {architecture.hidden}, kZero);
+        ids.gain_c = declare_as("gain_c", {hidden}, kOne);
+        ids.shift_c = declare_as("shift_c", {hidden}, kZero);
       }
       ids_.push_back(ids);
     }

@@ -13,7 +13,7 @@ namespace sluice::layers {
 /// `<prefix>.weight_ih_l0`, `.weight_hh_l0`, `.bias_ih_l0`, `.bias_hh_l0` (`_reverse` for the
 /// backward direction, `.weight_hr_l0` with a projection,
 /// `.weight_peephole_l0` with peepholes, `.gain_ih_l0`, `.gain_hh_l0`, `.gain_c_l0`, `.shift_c_l0`
-/// with layer norm). They start uniform in +-1/sqrt(hidden), or as an Initialization
+/// with layer norm). They start uniform in +-1/sqrt(the layer's hidden), or as an Initialization
 /// chooses.
 class RecurrentStack {
  public:

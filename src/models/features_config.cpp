@@ -29,7 +29,8 @@ void FeaturesConfig::validate() const {
   if (!is_per_frame()) kernels::pooling::parse_kind(pooling);
   SLUICE_CHECK(output_layer || outputs == stack.output_width(),
                "model.output_layer is off, so the width of the stack's last layer (the last of "
-               "model.projections, else model.hidden) must be the number of {}: it is {}, for {}",
+               "model.projections, else of model.widths, else model.hidden) must be the number of "
+               "{}: it is {}, for {}",
                target, stack.output_width(), outputs);
 }
 

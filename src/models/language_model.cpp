@@ -24,6 +24,7 @@ recurrent::Descriptor architecture_of(const LanguageModelConfig& config) {
   d.zoneout_h = config.zoneout_h;
   d.zoneout_c = config.zoneout_c;
   d.recurrent_dropout = config.recurrent_dropout;
+  d.hard_sigmoid = config.hard_sigmoid;
   return d;
 }
 

@@ -25,6 +25,7 @@ void visit_keys(Config& config, Visit&& visit) {
   visit("zoneout_h", config.zoneout_h);
   visit("zoneout_c", config.zoneout_c);
   visit("recurrent_dropout", config.recurrent_dropout);
+  visit("hard_sigmoid", config.hard_sigmoid);
 }
 
 constexpr std::int64_t kMostLayers = 64;
@@ -59,6 +60,7 @@ void LanguageModelConfig::validate() const {
   check_rate("zoneout_c", zoneout_c);
   check_rate("recurrent_dropout", recurrent_dropout);
   check_cell(*this);
+  check_hard_sigmoid(hard_sigmoid, cell);
   SLUICE_CHECK(tie_embeddings == "none" || tie_embeddings == "decoder",
                "model.tie_embeddings is '{}'; a language model takes none or decoder",
                tie_embeddings);

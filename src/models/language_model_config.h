@@ -29,6 +29,7 @@ struct LanguageModelConfig {
   double zoneout_h = 0;          ///< rate at which units keep their h
   double zoneout_c = 0;          ///< the same of c: lstm only
   double recurrent_dropout = 0;  ///< rate of h in the recurrent product
+  bool hard_sigmoid = false;     ///< lstm and grus: gates are clip(0.2 a + 0.5, 0, 1)
 
   /// Features of the stack's output, which the output layer reads.
   std::int64_t width() const { return projection > 0 ? projection : hidden; }

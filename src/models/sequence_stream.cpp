@@ -19,7 +19,7 @@ SequenceStream::SequenceStream(const Context& context, const Model& model,
 
   const DType storage = model.parameters().storage(context);
   const DType cell = base::policy_of(storage).cell_state;
-  const Shape h = stack.h_shape(1), c{stack.layers, 1, stack.hidden};
+  const Shape h = stack.h_shape(1), c = stack.c_shape(1);
   const auto bytes = [](DType dtype, const Shape& shape) {
     constexpr std::size_t kAlignment = 64;
     return base::align_up(base::size_of(dtype) * static_cast<std::size_t>(shape.element_count()),

@@ -45,12 +45,37 @@ void check_width(std::string_view key, std::int64_t value, std::int64_t most) {
                most);
 }
 
+void check_widths(const std::vector<std::int64_t>& widths, std::int64_t layers,
+                  bool bidirectional) {
+  SLUICE_CHECK(widths.empty() || static_cast<std::int64_t>(widths.size()) == layers,
+               "model.widths has {} numbers for {} layers; give one a layer", widths.size(),
+               layers);
+  for (const std::int64_t width : widths) {
+    check_width("widths", width);
+    SLUICE_CHECK(!bidirectional || width % 2 == 0,
+                 "model.widths has {}; two directions halve it, so it must be even", width);
+  }
+}
+
+void check_hidden(std::int64_t hidden, const std::vector<std::int64_t>& widths,
+                  bool bidirectional) {
+  check_width("hidden", hidden);
+  SLUICE_CHECK(!bidirectional || hidden % 2 == 0 || !widths.empty(),
+               "model.hidden is {}; two directions halve it, so it must be even", hidden);
+}
+
+void check_hard_sigmoid(bool hard_sigmoid, const std::string& cell) {
+  SLUICE_CHECK(!hard_sigmoid || recurrent::gates_of(recurrent::parse_cell(cell)) > 1,
+               "model.hard_sigmoid is set, but a plain RNN has no gates; model.cell is '{}'", cell);
+}
+
 void check_rate(std::string_view key, double value) {
   SLUICE_CHECK(value >= 0 && value < 1, "model.{} is {}; it must be in [0, 1)", key, value);
 }
 
 std::int64_t StackConfig::output_width() const {
-  return projections.empty() ? hidden : projections.back();
+  if (!projections.empty()) return projections.back();
+  return widths.empty() ? hidden : widths.back();
 }
 
 recurrent::Descriptor StackConfig::architecture(std::int64_t input) const {
@@ -60,6 +85,7 @@ recurrent::Descriptor StackConfig::architecture(std::int64_t input) const {
   d.directions = bidirectional ? 2 : 1;
   d.input = input;
   d.hidden = hidden / d.directions;
+  for (const std::int64_t width : widths) d.widths.push_back(width / d.directions);
   for (const std::int64_t width : projections) d.projections.push_back(width / d.directions);
   d.dropout = dropout;
   d.peepholes = peepholes;
@@ -67,20 +93,21 @@ recurrent::Descriptor StackConfig::architecture(std::int64_t input) const {
   d.zoneout_h = zoneout_h;
   d.zoneout_c = zoneout_c;
   d.recurrent_dropout = recurrent_dropout;
+  d.hard_sigmoid = hard_sigmoid;
   return d;
 }
 
 void StackConfig::validate() const {
-  check_width("hidden", hidden);
+  check_hidden(hidden, widths, bidirectional);
   check_width("layers", layers, kMostLayers);
-  SLUICE_CHECK(!bidirectional || hidden % 2 == 0,
-               "model.hidden is {}; a bidirectional stack halves it, so it must be even", hidden);
+  check_widths(widths, layers, bidirectional);
   check_projections(*this);
   check_rate("dropout", dropout);
   check_rate("zoneout_h", zoneout_h);
   check_rate("zoneout_c", zoneout_c);
   check_rate("recurrent_dropout", recurrent_dropout);
   check_cell(*this);
+  check_hard_sigmoid(hard_sigmoid, cell);
 }
 
 }  // namespace sluice::models

@@ -10,17 +10,21 @@ namespace recurrent = kernels::recurrent;
 
 namespace {
 
-/// The first `layers` layers of a model's stack, whose layers have one hidden width.
+/// The first `layers` layers of a model's stack.
 recurrent::Descriptor first_of(const recurrent::Descriptor& stack, std::int64_t layers) {
   recurrent::Descriptor first = stack;
   first.layers = layers;
+  if (!first.widths.empty()) first.widths.resize(static_cast<std::size_t>(layers));
   if (first.projections.size() > 1) first.projections.resize(static_cast<std::size_t>(layers));
   return first;
 }
 
 /// The states of the first layers.
 Tensor first_of(const Tensor& states, const base::Shape& shape) {
-  return states ? states.slice(0, 0, shape[0]) : Tensor();
+  if (!states) return {};
+  // Where all layers differ but the first ones do not, the two have different numbers of axes.
+  const Tensor flat = states.reshape({states.element_count()});
+  return flat.slice(0, 0, shape.element_count()).reshape(shape);
 }
 
 /// By the named implementation. One that declines so few layers leaves them to another.

@@ -14,12 +14,14 @@ recurrent::Descriptor architecture_of(const TaggerConfig& config) {
   d.directions = config.bidirectional ? 2 : 1;
   d.input = config.embedding;
   d.hidden = config.hidden / d.directions;
+  for (const std::int64_t width : config.widths) d.widths.push_back(width / d.directions);
   d.dropout = config.dropout;
   d.peepholes = config.peepholes;
   d.layer_norm = config.layer_norm;
   d.zoneout_h = config.zoneout_h;
   d.zoneout_c = config.zoneout_c;
   d.recurrent_dropout = config.recurrent_dropout;
+  d.hard_sigmoid = config.hard_sigmoid;
   return d;
 }
 
@@ -34,7 +36,7 @@ Tagger::Tagger(const TaggerConfig& config)
     : config_(validated(config)),
       embedding_(parameters_, "embedding", config.vocabulary, config.embedding),
       stack_(parameters_, "recurrent", architecture_of(config)),
-      output_(parameters_, "output", config.hidden, config.labels) {
+      output_(parameters_, "output", config.output_width(), config.labels) {
   if (config.has_crf()) crf_.emplace(parameters_, "crf", config.labels);
 }
 

@@ -17,6 +17,7 @@ void visit_keys(Config& config, Visit&& visit) {
   visit("labels", config.labels);
   visit("embedding", config.embedding);
   visit("hidden", config.hidden);
+  visit("widths", config.widths);
   visit("layers", config.layers);
   visit("bidirectional", config.bidirectional);
   visit("output", config.output);
@@ -26,6 +27,7 @@ void visit_keys(Config& config, Visit&& visit) {
   visit("zoneout_h", config.zoneout_h);
   visit("zoneout_c", config.zoneout_c);
   visit("recurrent_dropout", config.recurrent_dropout);
+  visit("hard_sigmoid", config.hard_sigmoid);
 }
 
 constexpr std::int64_t kMostLayers = 64;
@@ -50,10 +52,9 @@ void TaggerConfig::validate() const {
   check_width("vocabulary", vocabulary);
   check_width("labels", labels, kernels::crf::kMostLabels);
   check_width("embedding", embedding);
-  check_width("hidden", hidden);
+  check_hidden(hidden, widths, bidirectional);
   check_width("layers", layers, kMostLayers);
-  SLUICE_CHECK(!bidirectional || hidden % 2 == 0,
-               "model.hidden is {}; a bidirectional tagger halves it, so it must be even", hidden);
+  check_widths(widths, layers, bidirectional);
   SLUICE_CHECK(output == "crf" || output == "softmax",
                "model.output is '{}'; a tagger takes crf or softmax", output);
   check_rate("dropout", dropout);
@@ -61,6 +62,7 @@ void TaggerConfig::validate() const {
   check_rate("zoneout_c", zoneout_c);
   check_rate("recurrent_dropout", recurrent_dropout);
   check_cell(*this);
+  check_hard_sigmoid(hard_sigmoid, cell);
 }
 
 std::string TaggerConfig::refuse_parts() const {

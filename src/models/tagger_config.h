@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace sluice::models {
 
@@ -15,8 +16,10 @@ struct TaggerConfig {
   std::int64_t labels = 0;
   std::int64_t embedding = 100;
   std::int64_t hidden = 200;  ///< units of a layer in all directions together
+  /// Units of each layer where they differ; empty: `hidden` for all.
+  std::vector<std::int64_t> widths = {};
   std::int64_t layers = 1;
-  bool bidirectional = true;  ///< hidden/2 units a direction
+  bool bidirectional = true;  ///< half of the units a direction
   /// crf: a label's score depends on its neighbour (docs/equations.md); softmax: each stands for
   /// itself.
   std::string output = "crf";
@@ -27,7 +30,10 @@ struct TaggerConfig {
   double zoneout_h = 0;          ///< rate at which units keep their h
   double zoneout_c = 0;          ///< the same of c: lstm only
   double recurrent_dropout = 0;  ///< rate of h in the recurrent product
+  bool hard_sigmoid = false;     ///< lstm and grus: gates are clip(0.2 a + 0.5, 0, 1)
 
+  /// Features of the stack's output, which the output layer reads.
+  std::int64_t output_width() const { return widths.empty() ? hidden : widths.back(); }
   bool has_crf() const { return output == "crf"; }
 
   /// Why its sequences can't come in parts, each answered before the next is there; empty if they

@@ -61,7 +61,7 @@ struct TaggerTraining::Plan {
     stack.pack(context, arena, model->parameters());
     output.pack(context, arena, model->parameters());
   }
-  /// What the output layer reads [time, rows, hidden].
+  /// What the output layer reads [time, rows, output_width()].
   Tensor forward(const Context& context, const runtime::Arena& arena, const Batch& batch,
                  const Pass& pass, const StackStates& from = {}, const StackStates& to = {});
   /// [time, rows, labels] in the type of the parameters.
@@ -84,7 +84,7 @@ struct TaggerTraining::Plan {
 TaggerTraining::Plan::Slots TaggerTraining::Plan::book(runtime::ArenaPlanner& planner) const {
   const TaggerConfig& config = model->config();
   const std::int64_t time = capacity.source_time, rows = capacity.rows;
-  const Shape embedded{time, rows, config.embedding}, hidden{time, rows, config.hidden};
+  const Shape embedded{time, rows, config.embedding}, hidden{time, rows, config.output_width()};
   Slots booked;
   booked.embedded = planner.saved(storage, embedded);
   booked.y = planner.saved(storage, hidden);
@@ -130,7 +130,7 @@ Tensor TaggerTraining::Plan::forward(const Context& context, const runtime::Aren
   last.c0 = from.c;
   last.hn = to.h;
   last.cn = to.c;
-  last.y = tensor(arena, slots.y, config.hidden);
+  last.y = tensor(arena, slots.y, config.output_width());
   last.row_ids = batch.row_ids;
   last.dropout = pass.dropout.shifted(kStackStream);
   recurrent::ForwardArgs args = last;
@@ -138,7 +138,7 @@ Tensor TaggerTraining::Plan::forward(const Context& context, const runtime::Aren
   stack.forward(context, arena, args);
   shown.show(context, model->parameters(), stack.implementation());
   if (!drops) return last.y;
-  const Tensor dropped = tensor(arena, slots.y_dropped, config.hidden);
+  const Tensor dropped = tensor(arena, slots.y_dropped, config.output_width());
   dropout(context, last.y, dropped, batch, pass, kOutputStream);
   return dropped;
 }
@@ -157,7 +157,7 @@ void TaggerTraining::Plan::backward(const Context& context, const runtime::Arena
   const TaggerConfig& config = model->config();
   recurrent::BackwardArgs args;
   args.forward = last;
-  args.dy = tensor(arena, slots.d_y, config.hidden);
+  args.dy = tensor(arena, slots.d_y, config.output_width());
   output.backward(context, arena, model->parameters(), flat(hidden), flat(d_emissions),
                   flat(args.dy));
   if (drops) dropout(context, args.dy, args.dy, batch, pass, kOutputStream);

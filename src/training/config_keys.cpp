@@ -169,6 +169,9 @@ const ConfigKey kKeys[] = {
      "sequence."},
     {"model.layers", [](C& c) -> T { return &c.model.layers; }, kMust,
      "Number of recurrent layers; each reads the outputs of the one before."},
+    {"model.widths", [](C& c) -> T { return &c.model.widths; }, kMust,
+     "Units of each layer where they differ, such as '512 256', in all directions together; empty: "
+     "model.hidden for all."},
     {"model.projections", [](C& c) -> T { return &c.model.projections; }, kMust,
      "Widths that an lstm's layers project their output to: one for all layers or one per layer, "
      "such as '320 320 448'; empty: none."},
@@ -182,6 +185,10 @@ const ConfigKey kKeys[] = {
      "Rate at which units keep their cell state; lstm only."},
     {"model.recurrent_dropout", [](C& c) -> T { return &c.model.recurrent_dropout; }, kMust,
      "Rate of dropout on the h that the recurrent product reads, with one mask per sequence."},
+    {"model.hard_sigmoid", [](C& c) -> T { return &c.model.hard_sigmoid; }, kMust,
+     "Whether gates of an lstm or gru are clip(0.2 a + 0.5, 0, 1) instead of the logistic "
+     "function, "
+     "as in models of Keras 1 and 2. Slower: few implementations have it."},
     {"model.pooling", [](C& c) -> T { return &c.model.pooling; }, kMust,
      "How a sequence becomes one vector: last, mean, max or attention; none gives an answer per "
      "frame. auto is attention for a classifier and none for features."},

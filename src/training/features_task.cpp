@@ -56,6 +56,7 @@ std::span<const std::string_view> FeaturesTask::keys() const {
       "model.gate_bias",
       "model.hidden",
       "model.layers",
+      "model.widths",
       "model.projections",
       "model.bidirectional",
       "model.pooling",
@@ -68,6 +69,7 @@ std::span<const std::string_view> FeaturesTask::keys() const {
       "model.zoneout_h",
       "model.zoneout_c",
       "model.recurrent_dropout",
+      "model.hard_sigmoid",
       "training.class_weights",
       "training.label_smoothing",
   };

@@ -40,6 +40,7 @@ models::LanguageModelConfig architecture_of(const ModelConfig& model, std::int64
   config.zoneout_h = model.zoneout_h;
   config.zoneout_c = model.zoneout_c;
   config.recurrent_dropout = model.recurrent_dropout;
+  config.hard_sigmoid = model.hard_sigmoid;
   return config;
 }
 
@@ -98,6 +99,7 @@ std::span<const std::string_view> LanguageModelTask::keys() const {
       "model.zoneout_h",
       "model.zoneout_c",
       "model.recurrent_dropout",
+      "model.hard_sigmoid",
       "model.target_embeddings_from",
       "training.label_smoothing",
       "training.scheduled_sampling",

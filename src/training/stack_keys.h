@@ -7,8 +7,8 @@
 
 namespace sluice::training {
 
-/// The stack that [model] asks for. Throws ErrorCode::kInvalidArgument for projections that aren't
-/// numbers.
+/// The stack that [model] asks for. Throws ErrorCode::kInvalidArgument for widths and projections
+/// that aren't numbers.
 models::StackConfig stack_config_of(const ModelConfig& model);
 
 }  // namespace sluice::training

@@ -4,6 +4,7 @@
 #include "data/label_spans.h"
 #include "models/tagger.h"
 #include "training/class_weights.h"
+#include "training/stack_keys.h"
 #include "training/streamed_data.h"
 #include "training/tagger_data.h"
 
@@ -18,6 +19,7 @@ models::TaggerConfig architecture_of(const ModelConfig& model, std::int64_t voca
   config.labels = labels;
   config.embedding = model.embedding;
   config.hidden = model.hidden;
+  config.widths = stack_config_of(model).widths;
   config.layers = model.layers;
   config.bidirectional = model.bidirectional;
   config.output = model.output;
@@ -27,6 +29,7 @@ models::TaggerConfig architecture_of(const ModelConfig& model, std::int64_t voca
   config.zoneout_h = model.zoneout_h;
   config.zoneout_c = model.zoneout_c;
   config.recurrent_dropout = model.recurrent_dropout;
+  config.hard_sigmoid = model.hard_sigmoid;
   return config;
 }
 
@@ -58,6 +61,7 @@ std::span<const std::string_view> TaggerTask::keys() const {
       "model.embedding",
       "model.hidden",
       "model.layers",
+      "model.widths",
       "model.bidirectional",
       "model.output",
       "model.dropout",
@@ -66,6 +70,7 @@ std::span<const std::string_view> TaggerTask::keys() const {
       "model.zoneout_h",
       "model.zoneout_c",
       "model.recurrent_dropout",
+      "model.hard_sigmoid",
       "model.source_embeddings_from",
       "training.class_weights",
       "training.label_smoothing",

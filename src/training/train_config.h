@@ -78,12 +78,14 @@ struct ModelConfig {
   double encoder_recurrent_dropout = 0;
   // Of models with one recurrent stack.
   std::int64_t layers = 1;
-  std::string projections;  ///< widths, separated by spaces or commas
+  std::string widths;       ///< separated by spaces or commas
+  std::string projections;  ///< likewise
   bool peepholes = false;
   bool layer_norm = false;
   double zoneout_h = 0;
   double zoneout_c = 0;
   double recurrent_dropout = 0;
+  bool hard_sigmoid = false;
   std::string pooling = "auto";
   std::string target = "values";
   bool normalize = true;

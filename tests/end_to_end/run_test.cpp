@@ -256,6 +256,33 @@ TEST_F(Run, GoesOnWithASequenceFromAState) {
                       {"bidirectional"});
 }
 
+TEST_F(Run, LayersHaveWidthsOfTheirOwn) {
+  place_.train(
+      {"model.layers=2", "model.widths=12 8", "model.hard_sigmoid=true", "training.max_epochs=1"});
+  const std::string info = place_.sluice({"info", "run/best"}).out;
+  EXPECT_NE(info.find("widths"), std::string::npos) << info;
+  const Sequence s = sequence(30, 999);
+  place_.write("in.npy", npy_file({30, 2}, s.frames));
+  ASSERT_EQ(place_.sluice({"run", "run/best", "in.npy", "out.npy"}).code, 0);
+  const std::vector<float> whole = answers("out.npy").floats;
+  const auto cut = s.frames.begin() + 2 * 9;
+  place_.write("a.npy", npy_file({9, 2}, std::vector<float>(s.frames.begin(), cut)));
+  place_.write("b.npy", npy_file({21, 2}, std::vector<float>(cut, s.frames.end())));
+  ASSERT_EQ(place_.sluice({"run", "run/best", "a.npy", "out.npy", "--save-state", "s"}).code, 0);
+  std::vector<float> parts = answers("out.npy").floats;
+  ASSERT_EQ(
+      place_.sluice({"run", "run/best", "b.npy", "out.npy", "--state", "s", "--part", "4"}).code,
+      0);
+  const std::vector<float> rest = answers("out.npy").floats;
+  parts.insert(parts.end(), rest.begin(), rest.end());
+  ASSERT_EQ(parts.size(), whole.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(parts[i], whole[i], 1e-5);
+  place_.expect_train_error({"model.widths=12 8", "output.directory=o"},
+                            {"model.widths has 2 numbers for 1 layers"});
+  place_.expect_train_error({"model.widths=12 x", "output.directory=o"},
+                            {"model.widths is '12 x'"});
+}
+
 TEST_F(Run, AStackWithProjectionsPutsOutWhatItProjects) {
   // Two numbers in, two out: the frames themselves, a stack of four layers in between.
   place_.train({"data.targets=train.npz", "model.layers=4", "model.projections=3,3 3,2",

@@ -259,6 +259,17 @@ TEST_F(Tag, StartsFromWordVectors) {
       << outcome.out << outcome.err;
 }
 
+TEST_F(Tag, GoesOnThroughLayersOfDifferentWidths) {
+  place_.train({"model.output=softmax", "model.bidirectional=false", "model.layers=2",
+                "model.widths=12 8", "model.hard_sigmoid=true", "training.max_epochs=1"});
+  const std::string whole = place_.sluice({"tag", "run/best"}, {.input = "mr\nna\nnb\n"}).out;
+  std::string parts =
+      place_.sluice({"tag", "run/best", "--save-state", "s"}, {.input = "mr\n"}).out;
+  parts += place_.sluice({"tag", "run/best", "--state", "s"}, {.input = "na\nnb\n"}).out;
+  EXPECT_EQ(parts, whole);
+  EXPECT_FALSE(whole.empty());
+}
+
 TEST_F(Tag, GoesOnWithASentenceFromAState) {
   place_.train({"model.output=softmax", "model.bidirectional=false"});
   const auto lines = [&](const std::vector<std::string>& arguments, const std::string& input) {

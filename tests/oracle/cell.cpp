@@ -10,7 +10,18 @@
 namespace sluice::oracle {
 namespace {
 
-double sigmoid(double a) { return 1.0 / (1.0 + std::exp(-a)); }
+/// The function of a gate, and its slope where it has that value.
+struct Gate {
+  bool hard;
+
+  double operator()(double a) const {
+    return hard ? std::clamp(0.2 * a + 0.5, 0.0, 1.0) : 1.0 / (1.0 + std::exp(-a));
+  }
+  double slope(double value) const {
+    if (!hard) return value * (1 - value);
+    return value > 0 && value < 1 ? 0.2 : 0.0;
+  }
+};
 
 /// What tanh takes of c on its way to h.
 std::vector<double> squashed_input(int64_t hidden, const double* c, const CellExtras& extras) {
@@ -24,6 +35,7 @@ std::vector<double> squashed_input(int64_t hidden, const double* c, const CellEx
 void lstm_forward(int64_t hidden, const double* from_input, const double* from_hidden,
                   const double* previous_c, const CellExtras& extras, const CellRecord& record,
                   double* h) {
+  const Gate sigmoid{extras.hard_sigmoid};
   for (int64_t j = 0; j < hidden; ++j) {
     const auto through = [&](int64_t k, double c) {
       return extras.peephole == nullptr ? 0.0 : extras.peephole[k * hidden + j] * c;
@@ -45,7 +57,8 @@ void lstm_forward(int64_t hidden, const double* from_input, const double* from_h
 }
 
 void gru_forward(int64_t hidden, const double* from_input, const double* from_hidden,
-                 const double* previous_h, const CellRecord& record, double* h) {
+                 const double* previous_h, const Gate& sigmoid, const CellRecord& record,
+                 double* h) {
   for (int64_t j = 0; j < hidden; ++j) {
     const double r = sigmoid(from_input[j] + from_hidden[j]);
     const double z = sigmoid(from_input[hidden + j] + from_hidden[hidden + j]);
@@ -60,7 +73,8 @@ void gru_forward(int64_t hidden, const double* from_input, const double* from_hi
 }
 
 void gru_reset_before_forward(int64_t hidden, const double* from_input, const double* from_hidden,
-                              const double* previous_h, const CellRecord& record, double* h) {
+                              const double* previous_h, const Gate& sigmoid,
+                              const CellRecord& record, double* h) {
   for (int64_t j = 0; j < hidden; ++j) {
     const auto sum = [&](int gate) {
       return from_input[gate * hidden + j] + from_hidden[gate * hidden + j];
@@ -87,6 +101,7 @@ void lstm_backward(int64_t hidden, const double* previous_c, const CellExtras& e
                    double* d_normalized) {
   const std::vector<double> input = squashed_input(hidden, record.c, extras);
   std::vector<double> from_h(hidden);  // what h gives to c
+  const Gate gate{extras.hard_sigmoid};
   for (int64_t j = 0; j < hidden; ++j) {
     const double squashed = std::tanh(input[j]);
     from_h[j] = dh[j] * record.gates[3 * hidden + j] * (1 - squashed * squashed);
@@ -104,25 +119,26 @@ void lstm_backward(int64_t hidden, const double* previous_c, const CellExtras& e
     const double f = record.gates[hidden + j];
     const double g = record.gates[2 * hidden + j];
     const double o = record.gates[3 * hidden + j];
-    const double d_output_gate = dh[j] * std::tanh(input[j]) * o * (1 - o);
+    const double d_output_gate = dh[j] * std::tanh(input[j]) * gate.slope(o);
     const double dc_total = dc[j] + from_h[j] + d_output_gate * weight(2);
-    d_gates[j] = dc_total * g * i * (1 - i);
-    d_gates[hidden + j] = dc_total * previous_c[j] * f * (1 - f);
+    d_gates[j] = dc_total * g * gate.slope(i);
+    d_gates[hidden + j] = dc_total * previous_c[j] * gate.slope(f);
     d_gates[2 * hidden + j] = dc_total * i * (1 - g * g);
     d_gates[3 * hidden + j] = d_output_gate;
     dc[j] = dc_total * f + d_gates[j] * weight(0) + d_gates[hidden + j] * weight(1);
   }
 }
 
-void gru_backward(int64_t hidden, const double* previous_h, const ConstCellRecord& record,
-                  const double* dh, double* d_input, double* d_hidden, double* previous_dh) {
+void gru_backward(int64_t hidden, const double* previous_h, const Gate& gate,
+                  const ConstCellRecord& record, const double* dh, double* d_input,
+                  double* d_hidden, double* previous_dh) {
   for (int64_t j = 0; j < hidden; ++j) {
     const double r = record.gates[j];
     const double z = record.gates[hidden + j];
     const double n = record.gates[2 * hidden + j];
     const double dn = dh[j] * (1 - z) * (1 - n * n);
-    const double dr = dn * record.candidate[j] * r * (1 - r);
-    const double dz = dh[j] * (previous_h[j] - n) * z * (1 - z);
+    const double dr = dn * record.candidate[j] * gate.slope(r);
+    const double dz = dh[j] * (previous_h[j] - n) * gate.slope(z);
     d_input[j] = d_hidden[j] = dr;
     d_input[hidden + j] = d_hidden[hidden + j] = dz;
     d_input[2 * hidden + j] = dn;
@@ -131,14 +147,14 @@ void gru_backward(int64_t hidden, const double* previous_h, const ConstCellRecor
   }
 }
 
-void gru_reset_before_backward(int64_t hidden, const double* previous_h,
+void gru_reset_before_backward(int64_t hidden, const double* previous_h, const Gate& gate,
                                const ConstCellRecord& record, const double* dh, double* d_input,
                                double* d_hidden, double* previous_dh) {
   for (int64_t j = 0; j < hidden; ++j) {
     const double z = record.gates[hidden + j];
     const double n = record.gates[2 * hidden + j];
     d_input[j] = d_hidden[j] = 0;
-    d_input[hidden + j] = d_hidden[hidden + j] = dh[j] * (previous_h[j] - n) * z * (1 - z);
+    d_input[hidden + j] = d_hidden[hidden + j] = dh[j] * (previous_h[j] - n) * gate.slope(z);
     d_input[2 * hidden + j] = d_hidden[2 * hidden + j] = dh[j] * (1 - z) * (1 - n * n);
     previous_dh[j] = dh[j] * z;
   }
@@ -184,13 +200,14 @@ Weights zero_weights(Cell cell, int64_t input, int64_t hidden, int64_t projectio
 void cell_forward(Cell cell, int64_t hidden, const double* from_input, const double* from_hidden,
                   const double* previous_h, const double* previous_c, const CellRecord& record,
                   double* h, const CellExtras& extras) {
+  const Gate gate{extras.hard_sigmoid};
   switch (cell) {
     case Cell::kLstm:
       return lstm_forward(hidden, from_input, from_hidden, previous_c, extras, record, h);
     case Cell::kGru:
-      return gru_forward(hidden, from_input, from_hidden, previous_h, record, h);
+      return gru_forward(hidden, from_input, from_hidden, previous_h, gate, record, h);
     case Cell::kGruResetBefore:
-      return gru_reset_before_forward(hidden, from_input, from_hidden, previous_h, record, h);
+      return gru_reset_before_forward(hidden, from_input, from_hidden, previous_h, gate, record, h);
     case Cell::kRnnTanh:
     case Cell::kRnnRelu:
       return rnn_forward(cell, hidden, from_input, from_hidden, record, h);
@@ -201,10 +218,11 @@ void cell_backward(Cell cell, int64_t hidden, const double* previous_h, const do
                    const ConstCellRecord& record, const double* dh, double* dc, double* d_input,
                    double* d_hidden, double* previous_dh, const CellExtras& extras,
                    double* d_normalized) {
+  const Gate gate{extras.hard_sigmoid};
   if (cell == Cell::kGru)
-    return gru_backward(hidden, previous_h, record, dh, d_input, d_hidden, previous_dh);
+    return gru_backward(hidden, previous_h, gate, record, dh, d_input, d_hidden, previous_dh);
   if (cell == Cell::kGruResetBefore)
-    return gru_reset_before_backward(hidden, previous_h, record, dh, d_input, d_hidden,
+    return gru_reset_before_backward(hidden, previous_h, gate, record, dh, d_input, d_hidden,
                                      previous_dh);
   if (cell != Cell::kLstm)
     return rnn_backward(cell, hidden, record, dh, d_input, d_hidden, previous_dh);
@@ -214,15 +232,17 @@ void cell_backward(Cell cell, int64_t hidden, const double* previous_h, const do
 }
 
 void reset(int64_t hidden, const double* from_input, const double* from_hidden, const double* h,
-           double* reset_h) {
+           double* reset_h, bool hard_sigmoid) {
+  const Gate sigmoid{hard_sigmoid};
   for (int64_t j = 0; j < hidden; ++j) reset_h[j] = sigmoid(from_input[j] + from_hidden[j]) * h[j];
 }
 
 void reset_backward(int64_t hidden, const ConstCellRecord& record, const double* h, double* d_reset,
-                    double* d_r) {
+                    double* d_r, bool hard_sigmoid) {
+  const Gate gate{hard_sigmoid};
   for (int64_t j = 0; j < hidden; ++j) {
     const double r = record.gates[j];
-    d_r[j] = d_reset[j] * h[j] * r * (1 - r);
+    d_r[j] = d_reset[j] * h[j] * gate.slope(r);
     d_reset[j] *= r;
   }
 }

@@ -33,11 +33,12 @@ struct Weights {
   std::vector<double> gain_ih = {}, gain_hh = {}, gain_c = {}, shift_c = {};
 };
 
-/// What an LSTM's cell may have beside its sums; null: it hasn't.
+/// What a cell may have beside its sums; null: it hasn't. All but the last are for the LSTM.
 struct CellExtras {
   const double* peephole = nullptr;  ///< [3*hidden]
   const double* gain_c = nullptr;    ///< [hidden], layer norm of c on its way to h
   const double* shift_c = nullptr;
+  bool hard_sigmoid = false;  ///< but of plain RNNs: gates are clip(0.2 a + 0.5, 0, 1)
 };
 
 /// Weights of these sizes, all zero. out is the projection, or 0 for none.
@@ -85,11 +86,11 @@ void cell_backward(Cell cell, int64_t hidden, const double* previous_h, const do
 /// GRU that resets before the product: what the recurrent product of n reads, r * h. h [hidden] is
 /// what the other products read.
 void reset(int64_t hidden, const double* from_input, const double* from_hidden, const double* h,
-           double* reset_h);
+           double* reset_h, bool hard_sigmoid = false);
 
 /// Its gradient. d_reset [hidden], of r * h, becomes that of h; d_r [hidden] is that of r before
 /// activation.
 void reset_backward(int64_t hidden, const ConstCellRecord& record, const double* h, double* d_reset,
-                    double* d_r);
+                    double* d_r, bool hard_sigmoid = false);
 
 }  // namespace sluice::oracle

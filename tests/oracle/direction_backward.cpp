@@ -41,7 +41,7 @@ void Direction::reset_candidates_backward(int64_t t, const LayerTrace& trace, Ta
     const int64_t place = t * rows + b;
     double* d_r = d_hidden + b * gates;
     reset_backward(hidden, record_at(s_, trace, place), &read[b * hidden], &through[b * hidden],
-                   d_r);
+                   d_r, s_.hard_sigmoid);
     rounding_.store(d_r, hidden);
     std::copy_n(d_r, hidden, &tape.d_input[place * gates]);
   }

@@ -13,9 +13,9 @@ const double* mask_of(const std::vector<Vector>& masks, int64_t k) {
   return masks.empty() ? nullptr : masks[k].data();
 }
 
-CellExtras extras_of(const Weights& w) {
+CellExtras extras_of(const Weights& w, bool hard_sigmoid) {
   const auto data = [](const Vector& values) { return values.empty() ? nullptr : values.data(); };
-  return {data(w.peephole), data(w.gain_c), data(w.shift_c)};
+  return {data(w.peephole), data(w.gain_c), data(w.shift_c), hard_sigmoid};
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ Direction::Direction(const StackShape& shape, int64_t layer, int64_t direction,
       zoneout_h_(mask_of(in.zoneout_h, layer * shape.directions + direction)),
       zoneout_c_(mask_of(in.zoneout_c, layer * shape.directions + direction)),
       dropout_(mask_of(in.recurrent_dropout, layer * shape.directions + direction)),
-      extras_(extras_of(weights)),
+      extras_(extras_of(weights, shape.hard_sigmoid)),
       rounding_(rounding) {}
 
 void Direction::multiply(int64_t count, int64_t units, int64_t depth, const double* a,
@@ -69,7 +69,7 @@ void Direction::reset_candidates(int64_t t, const Vector& read, const Vector& fr
   Vector reset_h(rows * hidden), product(rows * hidden);
   for (int64_t b = 0; b < rows; ++b)
     reset(hidden, &from_input[(t * rows + b) * gates], &from_hidden[b * gates], &read[b * hidden],
-          &reset_h[b * hidden]);
+          &reset_h[b * hidden], s_.hard_sigmoid);
   rounding_.store(reset_h);
   multiply(rows, hidden, hidden, reset_h.data(), &w_.weight_hh[first * hidden], product.data());
   for (int64_t b = 0; b < rows; ++b)

@@ -32,6 +32,7 @@ void check(const StackShape& s, const std::vector<Weights>& weights, const Stack
   const bool lstm = s.cell == Cell::kLstm;
   if (!lstm && !s.projection.empty()) fail("only the LSTM has a projection");
   if (!lstm && (s.peepholes || s.layer_norm)) fail("only the LSTM has peepholes and layer norm");
+  if (s.hard_sigmoid && gate_count(s.cell) == 1) fail("a plain RNN has no gates");
   if (!lstm && !(in.c0.empty() && in.zoneout_c.empty())) fail("only the LSTM has a cell state");
   if (!s.projection.empty()) check_size("the list of projections", s.projection.size(), s.layers);
   if (!s.widths.empty()) check_size("the list of widths", s.widths.size(), s.layers);

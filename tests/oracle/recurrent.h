@@ -25,6 +25,7 @@ struct StackShape {
   bool layer_norm = false;               ///< LSTM only: of W x, of R h and of c on its way to h
   bool eight_bits = false;  ///< forward: products of weights and what they read, both in 8 bits
   std::vector<int64_t> widths = {};  ///< H of each layer; empty: `hidden` for all
+  bool hard_sigmoid = false;         ///< LSTM and GRUs
 
   /// Gates and units of a layer for a shape that `of_layer` returned.
   int64_t gates() const { return gate_count(cell) * hidden; }

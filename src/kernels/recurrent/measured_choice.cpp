@@ -123,7 +123,7 @@ std::vector<const Candidate*> accepting(const Context& context, const Descriptor
   std::vector<const Candidate*> accepted;
   for (const Candidate& candidate : candidates(context.device())) {
     if (candidate.peer) continue;
-    if (auto reason = candidate.refuse(descriptor, context.device())) {
+    if (auto reason = refusal(candidate, descriptor, context.device())) {
       declined.push_back({candidate.name, std::move(*reason)});
     } else {
       accepted.push_back(&candidate);
@@ -141,6 +141,7 @@ std::string extras_of(const Descriptor& d) {
   if (d.zoneout_h > 0) extras += " zoneout_h";
   if (d.zoneout_c > 0) extras += " zoneout_c";
   if (d.drops_recurrent()) extras += " recurrent_dropout";
+  if (d.hard_sigmoid) extras += " hard_sigmoid";
   return extras;
 }
 

@@ -147,6 +147,7 @@ void Descriptor::validate() const {
   SLUICE_CHECK(cell == CellType::kLstm || !(peepholes || zoneout_c > 0),
                "only the LSTM has {}; the cell is {}",
                peepholes ? "peepholes" : "a cell state to keep by zoneout", name_of(cell));
+  SLUICE_CHECK(!hard_sigmoid || gates() > 1, "a plain RNN has no gates for a hard sigmoid");
   SLUICE_CHECK(!layer_norm || (cell == CellType::kLstm && !projects() && !peepholes),
                "layer norm is that of an LSTM without projection and peepholes");
   SLUICE_CHECK(dtype == DType::kFloat64 || dtype == DType::kFloat32 || dtype == DType::kBFloat16 ||
@@ -168,6 +169,12 @@ void require_int8_device(bool int8, const runtime::Device& device) {
 
 std::span<const Candidate> candidates(const runtime::Device& device) {
   return leaves_of(device, cpu::candidates(), &DeviceKernels::recurrent, "recurrent").list;
+}
+
+std::optional<std::string> refusal(const Candidate& candidate, const Descriptor& descriptor,
+                                   const runtime::Device& device) {
+  if (descriptor.hard_sigmoid && !candidate.hard_sigmoid) return "it has no hard sigmoid";
+  return candidate.refuse(descriptor, device);
 }
 
 Choice make_plan(const Context& context, const Descriptor& wanted,
@@ -193,7 +200,7 @@ Choice make_plan(const Context& context, const Descriptor& wanted,
   Choice choice;
   for (const Candidate& candidate : candidates(context.device())) {
     if (automatic ? candidate.peer : candidate.name != implementation) continue;
-    auto reason = candidate.refuse(descriptor, context.device());
+    auto reason = refusal(candidate, descriptor, context.device());
     if (!reason && automatic && candidate.slower != nullptr) reason = candidate.slower(descriptor);
     if (reason) {
       choice.declined.push_back({candidate.name, std::move(*reason)});

@@ -76,6 +76,8 @@ struct Descriptor {
   double zoneout_h = 0;          ///< rate at which units keep their h; in inference its expectation
   double zoneout_c = 0;          ///< the same of c: LSTM only
   double recurrent_dropout = 0;  ///< rate of h in the recurrent product; only when training
+  /// LSTM and GRUs: gates are clip(0.2 a + 0.5, 0, 1), not the logistic function.
+  bool hard_sigmoid = false;
 
   std::int64_t gates() const { return gates_of(cell); }
   bool projects() const { return !projections.empty(); }
@@ -107,7 +109,8 @@ struct Descriptor {
   bool drops_recurrent() const { return training && recurrent_dropout > 0; }
   /// Whether a step takes more than the equations of the cell.
   bool has_extras() const {
-    return resets || peepholes || layer_norm || zoneout_h > 0 || zoneout_c > 0 || drops_recurrent();
+    return resets || peepholes || layer_norm || zoneout_h > 0 || zoneout_c > 0 ||
+           drops_recurrent() || hard_sigmoid;
   }
   /// Throws ErrorCode::kInvalidArgument for sizes that make no sense.
   void validate() const;
@@ -236,7 +239,14 @@ struct Candidate {
   /// The reason why another one measured faster here, or nothing. Then "auto" passes over this one,
   /// and only a caller that names it gets it. Null: never slower.
   std::optional<std::string> (*slower)(const Descriptor&) = nullptr;
+  /// Whether `refuse` may be asked about gates with a hard sigmoid.
+  bool hard_sigmoid = false;
 };
+
+/// The reason why a candidate can't run this, or nothing. Every caller asks this way, so that
+/// `Candidate::refuse` never sees an option that most candidates lack.
+std::optional<std::string> refusal(const Candidate& candidate, const Descriptor& descriptor,
+                                   const runtime::Device& device);
 
 /// The ordered list of one kind of device.
 struct Candidates {

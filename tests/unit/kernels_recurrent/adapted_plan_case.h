@@ -294,7 +294,7 @@ class AdaptedPlan : public sluice::testing::OnDevice {
     limits.time = 5;
     limits.rows = 5;
     limits.width = 20;
-    limits.extras = random_() % 2 == 0;
+    limits.extras = limits.hard_sigmoid = random_() % 2 == 0;
     limits.unequal_widths = random_() % 3 == 0;
     return random_case(random_, limits);
   }

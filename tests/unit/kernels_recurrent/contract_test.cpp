@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "kernels/recurrent/named_choice.h"
 #include "runtime/buffer.h"
 #include "unit/kernels_recurrent/stack_case.h"
 #include "unit/support/message_of.h"
@@ -63,6 +64,11 @@ TEST(RecurrentContract, RefusesSenselessSizes) {
     d.cell = CellType::kRnnTanh;
     d.projections = {2};
   }));
+  EXPECT_FALSE(refused([](Descriptor& d) { d.hard_sigmoid = d.peepholes = true; }));
+  EXPECT_TRUE(refused([](Descriptor& d) {
+    d.cell = CellType::kRnnRelu;
+    d.hard_sigmoid = true;
+  }));
 }
 
 TEST(RecurrentContract, AutoPicksAndTellsWhyOthersDeclined) {
@@ -76,6 +82,30 @@ TEST(RecurrentContract, AutoPicksAndTellsWhyOthersDeclined) {
   const std::string error = message_of([&] { make_plan(context, d, "nonesuch"); });
   EXPECT_NE(error.find("nonesuch"), std::string::npos);
   EXPECT_NE(error.find("portable"), std::string::npos);
+}
+
+TEST(RecurrentContract, HardSigmoidIsOfFewImplementations) {
+  const auto device = runtime::open_device("cpu");
+  Context context(*device);
+  Descriptor d = small();
+  d.hard_sigmoid = true;
+  const Choice choice = make_plan(context, d);
+  EXPECT_EQ(choice.plan->implementation(), "portable");
+  EXPECT_FALSE(choice.declined.empty());
+  for (const Declined& declined : choice.declined) {
+    EXPECT_EQ(declined.reason, "it has no hard sigmoid") << declined.name;
+  }
+  const std::string peer = message_of([&] { make_plan(context, d, "onednn"); });
+  EXPECT_NE(peer.find("it has no hard sigmoid"), std::string::npos) << peer;
+  runtime::Tuning tuning;
+  context.set_tuning(&tuning);
+  EXPECT_EQ(make_plan(context, d).plan->implementation(), "portable");
+  d.layers = 2;
+  d.widths = {4, 6};
+  EXPECT_EQ(make_plan(context, d).plan->implementation(), "portable+portable");
+  tuning.record(kEveryStack, "avx2");
+  const std::string named = message_of([&] { make_plan(context, d); });
+  EXPECT_NE(named.find("it has no hard sigmoid"), std::string::npos) << named;
 }
 
 TEST(RecurrentContract, PeerIsChosenByNameAndSaysWhatItCannotDo) {

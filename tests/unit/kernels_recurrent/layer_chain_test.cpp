@@ -51,7 +51,7 @@ class LayerChain : public ::testing::TestWithParam<Parameter> {
     limits.time = 7;
     limits.rows = 6;
     limits.width = 28;
-    limits.extras = extras;
+    limits.extras = limits.hard_sigmoid = extras;
     limits.unequal_widths = true;
     return limits;
   }

@@ -29,7 +29,7 @@ class MeasuredChoice : public testing::OnDevice {
   std::vector<std::string> accepting(const Descriptor& d) {
     std::vector<std::string> names;
     for (const Candidate& candidate : candidates(context_.device())) {
-      if (!candidate.peer && !candidate.refuse(d, context_.device())) {
+      if (!candidate.peer && !refusal(candidate, d, context_.device())) {
         names.emplace_back(candidate.name);
       }
     }

@@ -49,7 +49,7 @@ class OnCandidate : public ::testing::TestWithParam<Parameter> {
   }
 
   std::optional<std::string> refusal(const Descriptor& descriptor) const {
-    return candidate_->refuse(descriptor, *device_);
+    return recurrent::refusal(*candidate_, descriptor, *device_);
   }
   /// Whether the case can run.
   bool can_run(const Descriptor& descriptor) const {

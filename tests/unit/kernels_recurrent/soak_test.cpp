@@ -91,7 +91,7 @@ int soak(std::mt19937_64& random, const Subject& subject, const runtime::Precisi
       d.hidden = std::uniform_int_distribution(from.fewest_units, from.most_units)(random);
     }
     if (d.layers * d.directions > from.most_layers) continue;
-    if (candidate.refuse(d, *device)) continue;
+    if (refusal(candidate, d, *device)) continue;
     stack.want_gradients = false;
     fill_case(random, stack);
     SCOPED_TRACE(describe(stack));

@@ -50,7 +50,8 @@ oracle::StackShape shape_of(const StackCase& stack) {
           d.peepholes,
           d.layer_norm,
           d.int8,
-          d.widths};
+          d.widths,
+          d.hard_sigmoid};
 }
 
 void fill_weights(std::mt19937_64& random, const StackCase& stack,
@@ -180,6 +181,37 @@ double distance_from_kink(const StackCase& stack) {
 
 }  // namespace
 
+void draw_hard_sigmoid(std::mt19937_64& random, Descriptor& d) {
+  if (is_plain_rnn(d.cell) || !chance(random, 0.25)) return;
+  d.hard_sigmoid = true;
+  // Normalised sums may lie anywhere, so also where a rounding decides on a gradient.
+  if (d.layer_norm && base::size_of(d.dtype) == 2) d.training = false;
+}
+
+/// A hard sigmoid has kinks at 2.5 and -2.5, where a rounding decides whether a gradient passes.
+/// Weights become so small that sums stay between them, but for a few units that stay far outside.
+void keep_from_kinks(std::mt19937_64& random, StackCase& stack) {
+  constexpr double kMost = 2, kOutside = 6;
+  const Descriptor& d = stack.descriptor;
+  const DType storage = d.dtype;
+  for (std::int64_t k = 0; k < d.layers * d.directions; ++k) {
+    const std::int64_t layer = k / d.directions, hidden = d.hidden_of(layer);
+    oracle::Weights& w = stack.weights[static_cast<std::size_t>(k)];
+    // Both biases and a peephole count as a state each. Dropout magnifies what it leaves.
+    const double factors = 2 * static_cast<double>(d.input_of(layer) + d.output_of(layer) + 3);
+    const double scale = kMost / factors;
+    for (Vector* matrix : {&w.weight_ih, &w.weight_hh, &w.bias_ih, &w.bias_hh, &w.peephole}) {
+      *matrix = values(random, static_cast<std::int64_t>(matrix->size()), scale, storage);
+    }
+    const std::int64_t gates = d.cell == CellType::kLstm ? 4 : 2;
+    for (std::int64_t i = 0; i < gates * hidden; ++i) {
+      const bool is_gate = d.cell != CellType::kLstm || i / hidden != 2;
+      if (!is_gate || !chance(random, 0.15)) continue;
+      w.bias_ih[static_cast<std::size_t>(i)] = chance(random, 0.5) ? kOutside : -kOutside;
+    }
+  }
+}
+
 StackCase unfilled_case(std::mt19937_64& random, const CaseLimits& limits) {
   StackCase stack;
   Descriptor& d = stack.descriptor;
@@ -231,6 +263,7 @@ StackCase unfilled_case(std::mt19937_64& random, const CaseLimits& limits) {
       if (d.widths.empty()) d.hidden = std::max(d.hidden, kNarrowestNormalized);
       for (std::int64_t& width : d.widths) width += kNarrowestNormalized;
     }
+    if (limits.hard_sigmoid) draw_hard_sigmoid(random, d);
   }
   if (chance(random, 0.5)) d.dropout = 0.3;
   stack.time = chance(random, 0.2) ? 1 : integer(random, 1, limits.time);
@@ -282,6 +315,7 @@ void fill_case(std::mt19937_64& random, StackCase& stack) {
   const std::int64_t hidden = d.widths.empty() ? d.hidden : std::ranges::max(d.widths);
   fill_weights(random, stack, stack.weights, scale / std::sqrt(static_cast<double>(hidden)),
                storage);
+  if (d.hard_sigmoid && d.training && !d.layer_norm) keep_from_kinks(random, stack);
   if (stack.want_gradients) fill_weights(random, stack, stack.gradients_before, 1, wide);
   if (chance(random, 0.8)) {
     stack.flow.dy = values(random, places * d.y_width(), 1, storage);

@@ -47,6 +47,8 @@ struct CaseLimits {
   /// Whether cells may have what their equations don't (docs/equations.md), of which a case draws
   /// some.
   bool extras = false;
+  /// Whether these may include a hard sigmoid, which few implementations have.
+  bool hard_sigmoid = false;
   /// Whether layers have widths of their own, of which there are two at least. No implementation
   /// may be asked about such a descriptor: it is make_plan's.
   bool unequal_widths = false;

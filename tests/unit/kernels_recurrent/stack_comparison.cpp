@@ -57,6 +57,7 @@ std::string describe(const StackCase& stack) {
   if (d.resets) text += " resets";
   for (const int reset : stack.input.resets) text += fmt::format(" {}", reset);
   if (d.peepholes) text += " peepholes";
+  if (d.hard_sigmoid) text += " hard sigmoid";
   if (d.layer_norm) text += " layer norm";
   text += fmt::format(" zoneout {} {} recurrent dropout {}", d.zoneout_h, d.zoneout_c,
                       d.recurrent_dropout);

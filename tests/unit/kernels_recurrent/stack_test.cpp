@@ -67,7 +67,13 @@ class RecurrentStack : public ::testing::TestWithParam<Parameter> {
   /// A peer is asked only for what any library's layer does.
   bool is_peer() const { return subject().candidate().peer; }
   CaseLimits limits(std::int64_t time = 9, std::int64_t rows = 7, std::int64_t width = 40) const {
-    return {dtype(), time, rows, width, is_peer(), std::get<2>(GetParam())};
+    return {dtype(),
+            time,
+            rows,
+            width,
+            is_peer(),
+            std::get<2>(GetParam()),
+            subject().candidate().hard_sigmoid};
   }
 
   void compare(const StackCase& stack, const std::string& device) {

@@ -18,7 +18,7 @@ const Candidate& Subject::candidate() const {
 }
 
 std::optional<std::string> Subject::refusal(const Descriptor& descriptor) const {
-  return candidate().refuse(descriptor, *runtime::open_device(device));
+  return recurrent::refusal(candidate(), descriptor, *runtime::open_device(device));
 }
 
 void PrintTo(const Subject& subject, std::ostream* out) {

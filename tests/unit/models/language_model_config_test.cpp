@@ -26,6 +26,11 @@ TEST(LanguageModelConfig, SurvivesJson) {
   EXPECT_EQ(read.features, 5);
   EXPECT_EQ(read.zoneout_c, 0.05);
   EXPECT_TRUE(read.peepholes);
+  EXPECT_FALSE(read.hard_sigmoid);
+  EXPECT_EQ(sample().to_json().find("hard_sigmoid"), std::string::npos);
+  LanguageModelConfig hard = sample();
+  hard.hard_sigmoid = true;
+  EXPECT_TRUE(LanguageModelConfig::from_json(hard.to_json()).hard_sigmoid);
 }
 
 TEST(LanguageModelConfig, NamesTheKeyThatIsWrong) {

@@ -68,13 +68,39 @@ const Case& case_of(std::size_t index) {
          c.stack.layers = 2;
        }},
       {"features_sequence_values", {}, [](FeaturesConfig& c) { c.pooling = "attention"; }},
-      {"features_sequence_classes", {}, [](FeaturesConfig& c) {
+      {"features_sequence_classes",
+       {},
+       [](FeaturesConfig& c) {
          c.pooling = "max";
          c.target = "classes";
+       }},
+      {"classifier_uneven",
+       [](ClassifierConfig& c) {
+         c.pooling = "last";
+         c.stack.bidirectional = true;
+         c.stack.layers = 3;
+         c.stack.widths = {8, 8, 4};
+         c.stack.layer_norm = true;
+       },
+       {}},
+      {"features_uneven_hard_sigmoid",
+       {},
+       [](FeaturesConfig& c) {
+         c.stack.layers = 2;
+         c.stack.widths = {12, 8};
+         c.stack.peepholes = true;
+         c.stack.hard_sigmoid = true;
+       }},
+      {"features_uneven_without_output_layer", {}, [](FeaturesConfig& c) {
+         c.stack.cell = "gru_reset_before";
+         c.stack.layers = 2;
+         c.stack.widths = {5, kOutputs};
+         c.stack.hard_sigmoid = true;
+         c.output_layer = false;
        }}};
   return cases.at(index);
 }
-constexpr std::size_t kCases = 9;
+constexpr std::size_t kCases = 12;
 
 std::unique_ptr<Model> make(const Case& c) {
   if (c.classifier) {
@@ -355,7 +381,7 @@ TEST_P(StackModels, PartsOfASequenceContinueIt) {
   const runtime::Arena arena(*device_, planner);
   const auto& stack = features->stack().architecture();
   const auto states = [&] {
-    const Shape h = stack.h_shape(4), c{stack.layers, 4, stack.hidden};
+    const Shape h = stack.h_shape(4), c = stack.c_shape(4);
     const bool has_c = stack.cell == kernels::recurrent::CellType::kLstm;
     return StackStates{
         put(std::vector<double>(static_cast<std::size_t>(h.element_count())), h),
@@ -409,6 +435,16 @@ TEST(StackModelConfigs, AreReadAsWritten) {
   features.target = "classes";
   features.normalize = false;
   EXPECT_EQ(FeaturesConfig::from_json(features.to_json()).to_json(), features.to_json());
+  // Earlier versions know neither key, so a model that has no use for them has none.
+  EXPECT_EQ(features.to_json().find("widths"), std::string::npos);
+  EXPECT_EQ(features.to_json().find("hard_sigmoid"), std::string::npos);
+  features.stack.layers = 2;
+  features.stack.widths = {12, 8};
+  features.stack.hard_sigmoid = true;
+  const FeaturesConfig uneven = FeaturesConfig::from_json(features.to_json());
+  EXPECT_EQ(uneven.stack.widths, (std::vector<std::int64_t>{12, 8}));
+  EXPECT_TRUE(uneven.stack.hard_sigmoid);
+  EXPECT_EQ(uneven.to_json(), features.to_json());
   EXPECT_THROW(FeaturesConfig::from_json(classifier.to_json()), Error);
   EXPECT_THROW(ClassifierConfig::from_json("{\"model\":\"classifier\"}"), Error);
   EXPECT_THROW(ClassifierConfig::from_json("{"), Error);
@@ -439,6 +475,20 @@ TEST(StackModelConfigs, RefuseWhatMakesNoSense) {
   refused([](FeaturesConfig& c) { c.stack.cell = "elman"; }, "elman");
   refused([](FeaturesConfig& c) { c.stack.projections = {4, 4}; }, "model.projections");
   refused([](FeaturesConfig& c) { c.stack.dropout = 1; }, "model.dropout");
+  refused([](FeaturesConfig& c) { c.stack.widths = {4, 4}; }, "model.widths");
+  refused([](FeaturesConfig& c) { c.stack.widths = {0}; }, "model.widths");
+  refused(
+      [](FeaturesConfig& c) {
+        c.stack.bidirectional = true;
+        c.stack.widths = {7};
+      },
+      "model.widths");
+  refused(
+      [](FeaturesConfig& c) {
+        c.stack.cell = "rnn_tanh";
+        c.stack.hard_sigmoid = true;
+      },
+      "model.hard_sigmoid");
   refused(
       [](FeaturesConfig& c) {
         c.stack.cell = "gru";

@@ -22,6 +22,16 @@ TEST(TaggerConfig, SurvivesJson) {
   EXPECT_EQ(read.to_json(), json);
   EXPECT_EQ(read.labels, 5);
   EXPECT_EQ(read.zoneout_c, 0.125);
+  // Earlier versions know neither key, so a model that has no use for them has none.
+  EXPECT_EQ(json.find("widths"), std::string::npos);
+  EXPECT_EQ(json.find("hard_sigmoid"), std::string::npos);
+  TaggerConfig uneven = sample();
+  uneven.layers = 2;
+  uneven.widths = {12, 8};
+  uneven.hard_sigmoid = true;
+  const TaggerConfig again = TaggerConfig::from_json(uneven.to_json());
+  EXPECT_EQ(again.widths, uneven.widths);
+  EXPECT_TRUE(again.hard_sigmoid);
 }
 
 TEST(TaggerConfig, NamesTheKeyThatIsWrong) {
@@ -40,6 +50,10 @@ TEST(TaggerConfig, NamesTheKeyThatIsWrong) {
   expect_refused([](auto& c) { c.labels = 1025; }, "labels");
   expect_refused([](auto& c) { c.hidden = 33; }, "hidden");
   expect_refused([](auto& c) { c.layers = 65; }, "layers");
+  expect_refused([](auto& c) { c.widths = {8, 8}; }, "widths");
+  expect_refused([](auto& c) { c.widths = {7}; }, "widths");
+  expect_refused([](auto& c) { c.zoneout_c = 0, c.cell = "rnn_relu", c.hard_sigmoid = true; },
+                 "hard_sigmoid");
   expect_refused([](auto& c) { c.output = "hmm"; }, "output");
   expect_refused([](auto& c) { c.dropout = 1; }, "dropout");
   expect_refused([](auto& c) { c.recurrent_dropout = -0.1; }, "recurrent_dropout");

@@ -19,6 +19,8 @@ struct Case {
   std::int64_t layers;
   double dropout;
   bool extras = false;
+  std::vector<std::int64_t> widths = {};
+  bool hard_sigmoid = false;
 };
 
 const Case kCases[] = {
@@ -27,6 +29,8 @@ const Case kCases[] = {
     {"gru_crf_one_way", "gru", "crf", false, 2, 0},
     {"gru_softmax", "gru", "softmax", true, 1, 0.3},
     {"lstm_crf_extras", "lstm", "crf", true, 2, 0.2, true},
+    {"lstm_softmax_uneven", "lstm", "softmax", true, 2, 0.3, true, {12, 8}, true},
+    {"gru_crf_uneven_one_way", "gru", "crf", false, 3, 0.3, false, {5, 5, 9}, true},
 };
 
 TaggerConfig config_of(const Case& c) {
@@ -40,6 +44,8 @@ TaggerConfig config_of(const Case& c) {
   config.labels = 5;
   config.embedding = 7;
   config.hidden = 6;
+  config.widths = c.widths;
+  config.hard_sigmoid = c.hard_sigmoid;
   if (c.extras) {
     config.peepholes = true;
     config.zoneout_h = config.zoneout_c = 0.2;

@@ -73,6 +73,7 @@ StackShape random_shape(Cell cell, int64_t directions, bool projects, RandomValu
     s.projection.push_back(random.integer(1, s.hidden_of(layer) - 1));
   s.peepholes = cell == Cell::kLstm && random.integer(0, 1) == 0;
   s.layer_norm = cell == Cell::kLstm && random.integer(0, 1) == 0;
+  s.hard_sigmoid = gate_count(cell) > 1 && random.integer(0, 2) == 0;
   return s;
 }
 

@@ -26,7 +26,8 @@ std::optional<std::string> refuse_portable(const Descriptor& descriptor, const r
 std::unique_ptr<Plan> create_portable(const Descriptor& descriptor, const runtime::Device&) {
   return base::dispatch_storage(descriptor.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    return make_sequence<T>(exact(descriptor), kPortable, portable_leaf<T>());
+    const Leaf<T>& leaf = descriptor.hard_sigmoid ? portable_hard_leaf<T>() : portable_leaf<T>();
+    return make_sequence<T>(exact(descriptor), kPortable, leaf);
   });
 }
 
@@ -150,7 +151,12 @@ constexpr std::array kCandidates{
     Candidate{"amx", false, refuse_amx, create_amx},
     Candidate{"avx512", false, refuse_avx512, create_avx512},
     Candidate{"avx2", false, refuse_avx2, create_avx2},
-    Candidate{kPortable, false, refuse_portable, create_portable},
+    Candidate{
+        .name = kPortable,
+        .refuse = refuse_portable,
+        .create = create_portable,
+        .hard_sigmoid = true,
+    },
     peer<&OnednnPart::stack>("onednn"),
     peer<&OnednnPart::int8_stack>("onednn-int8"),
 };

@@ -8,6 +8,30 @@
 /// gate after the product or, as there, before it; plain RNN: Elman 1990).
 namespace sluice::kernels::recurrent::cpu {
 
+/// The functions of gates: value(sum), and the sum's gradient from that of the value. Cells take
+/// one as `Gate`.
+struct Logistic {
+  template <typename V>
+  static V value(const V& sum) {
+    return sigmoid(sum);
+  }
+  template <typename V>
+  static V gradient(const V& d, const V& value) {
+    return d * value * (V(1) - value);
+  }
+};
+/// Takes two more functions of V: hard_sigmoid(V), and hard_sigmoid_gradient(V, V).
+struct HardSigmoid {
+  template <typename V>
+  static V value(const V& sum) {
+    return hard_sigmoid(sum);
+  }
+  template <typename V>
+  static V gradient(const V& d, const V& value) {
+    return hard_sigmoid_gradient(d, value);
+  }
+};
+
 template <typename V>
 struct LstmOut {
   V i, f, g, o;  ///< after activation
@@ -15,9 +39,9 @@ struct LstmOut {
 };
 
 /// Arguments are the sums of each gate before activation.
-template <typename V>
+template <typename Gate = Logistic, typename V>
 inline LstmOut<V> lstm_forward(const V& i, const V& f, const V& g, const V& o, const V& c_prev) {
-  LstmOut<V> out{sigmoid(i), sigmoid(f), tanh(g), sigmoid(o), c_prev, c_prev};
+  LstmOut<V> out{Gate::value(i), Gate::value(f), tanh(g), Gate::value(o), c_prev, c_prev};
   out.c = out.f * c_prev + out.i * out.g;
   out.h = out.o * tanh(out.c);
   return out;
@@ -29,13 +53,17 @@ struct Peepholes {
   V i, f, o;
 };
 
-template <typename V>
+template <typename Gate = Logistic, typename V>
 inline LstmOut<V> lstm_forward(const V& i, const V& f, const V& g, const V& o, const V& c_prev,
                                const Peepholes<V>& from_c) {
-  LstmOut<V> out{
-      sigmoid(i + from_c.i * c_prev), sigmoid(f + from_c.f * c_prev), tanh(g), o, c_prev, c_prev};
+  LstmOut<V> out{Gate::value(i + from_c.i * c_prev),
+                 Gate::value(f + from_c.f * c_prev),
+                 tanh(g),
+                 o,
+                 c_prev,
+                 c_prev};
   out.c = out.f * c_prev + out.i * out.g;
-  out.o = sigmoid(o + from_c.o * out.c);
+  out.o = Gate::value(o + from_c.o * out.c);
   out.h = out.o * tanh(out.c);
   return out;
 }
@@ -47,23 +75,22 @@ struct LstmGradient {
 };
 
 /// i, f, g, o after activation; c after the step; dc what flows into c from later steps.
-template <typename V>
+template <typename Gate = Logistic, typename V>
 inline LstmGradient<V> lstm_backward(const V& i, const V& f, const V& g, const V& o,
                                      const V& c_prev, const V& c, const V& dh, const V& dc) {
   const V one(1);
   const V c_tanh = tanh(c);
   const V dc_all = dc + dh * o * (one - c_tanh * c_tanh);
-  return {dc_all * g * i * (one - i), dc_all * c_prev * f * (one - f), dc_all * i * (one - g * g),
-          dh * c_tanh * o * (one - o), dc_all * f};
+  return {Gate::gradient(dc_all * g, i), Gate::gradient(dc_all * c_prev, f),
+          dc_all * i * (one - g * g), Gate::gradient(dh * c_tanh, o), dc_all * f};
 }
 
-template <typename V>
+template <typename Gate = Logistic, typename V>
 inline LstmGradient<V> lstm_backward(const V& i, const V& f, const V& g, const V& o,
                                      const V& c_prev, const V& c, const V& dh, const V& dc,
                                      const Peepholes<V>& from_c) {
-  const V one(1);
-  LstmGradient<V> d =
-      lstm_backward(i, f, g, o, c_prev, c, dh, dc + dh * tanh(c) * o * (one - o) * from_c.o);
+  LstmGradient<V> d = lstm_backward<Gate>(i, f, g, o, c_prev, c, dh,
+                                          dc + Gate::gradient(dh * tanh(c), o) * from_c.o);
   d.c_prev = d.c_prev + d.i * from_c.i + d.f * from_c.f;
   return d;
 }
@@ -75,10 +102,10 @@ struct GruOut {
 };
 
 /// r, z: sums of both products; n_input, n_hidden: W_n x + b_in and R_n h + b_hn, kept apart.
-template <typename V>
+template <typename Gate = Logistic, typename V>
 inline GruOut<V> gru_forward(const V& r, const V& z, const V& n_input, const V& n_hidden,
                              const V& h_prev) {
-  GruOut<V> out{sigmoid(r), sigmoid(z), n_input, h_prev};
+  GruOut<V> out{Gate::value(r), Gate::value(z), n_input, h_prev};
   out.n = tanh(n_input + out.r * n_hidden);
   out.h = out.n + out.z * (h_prev - out.n);
   return out;
@@ -93,19 +120,20 @@ struct GruGradient {
 };
 
 /// r, z, n after activation.
-template <typename V>
+template <typename Gate = Logistic, typename V>
 inline GruGradient<V> gru_backward(const V& r, const V& z, const V& n, const V& n_hidden,
                                    const V& h_prev, const V& dh) {
   const V one(1);
   const V dn = dh * (one - z) * (one - n * n);
-  return {dn * n_hidden * r * (one - r), dh * (h_prev - n) * z * (one - z), dn, dn * r, dh * z};
+  return {Gate::gradient(dn * n_hidden, r), Gate::gradient(dh * (h_prev - n), z), dn, dn * r,
+          dh * z};
 }
 
 /// GRU that resets before the product. Arguments are the sums of each gate, that of n with the
 /// product of r * h.
-template <typename V>
+template <typename Gate = Logistic, typename V>
 inline GruOut<V> gru_reset_before_forward(const V& r, const V& z, const V& n, const V& h_prev) {
-  GruOut<V> out{sigmoid(r), sigmoid(z), tanh(n), h_prev};
+  GruOut<V> out{Gate::value(r), Gate::value(z), tanh(n), h_prev};
   out.h = out.n + out.z * (h_prev - out.n);
   return out;
 }
@@ -116,11 +144,11 @@ struct GruResetBeforeGradient {
   V h_prev;  ///< the direct part, through neither product
 };
 
-template <typename V>
+template <typename Gate = Logistic, typename V>
 inline GruResetBeforeGradient<V> gru_reset_before_backward(const V& z, const V& n, const V& h_prev,
                                                            const V& dh) {
   const V one(1);
-  return {dh * (h_prev - n) * z * (one - z), dh * (one - z) * (one - n * n), dh * z};
+  return {Gate::gradient(dh * (h_prev - n), z), dh * (one - z) * (one - n * n), dh * z};
 }
 
 template <typename V>
@@ -130,9 +158,9 @@ struct ResetGradient {
 };
 
 /// Of r * h from d: r after activation, h what the product reads.
-template <typename V>
+template <typename Gate = Logistic, typename V>
 inline ResetGradient<V> reset_backward(const V& r, const V& h, const V& d) {
-  return {d * h * r * (V(1) - r), d * r};
+  return {Gate::gradient(d * h, r), d * r};
 }
 
 /// Plain RNN: h from the sum, and the sum's gradient from h.

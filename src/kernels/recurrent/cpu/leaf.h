@@ -161,5 +161,8 @@ struct Leaf {
 /// Plain C++ loops; float64, float32 and bfloat16. Always there.
 template <typename T>
 const Leaf<T>& portable_leaf();
+/// The same with a hard sigmoid in the gates of LSTM and GRUs.
+template <typename T>
+const Leaf<T>& portable_hard_leaf();
 
 }  // namespace sluice::kernels::recurrent::cpu

@@ -125,7 +125,8 @@ class NormBackward {
       : sizes_(sequence.sizes),
         args_(args),
         weights_(sequence, memory, static_cast<std::size_t>(index)),
-        kept_(sequence, memory, static_cast<std::size_t>(index)) {
+        kept_(sequence, memory, static_cast<std::size_t>(index)),
+        hard_sigmoid_(sequence.descriptor.hard_sigmoid) {
     const auto d = static_cast<std::size_t>(index % sizes_.directions);
     const BackwardScratch& scratch = sequence.workspace.backward;
     saved_ =
@@ -160,7 +161,7 @@ class NormBackward {
       for (std::int64_t unit = 0; unit < sizes_.hidden; ++unit) {
         const S o = saved_o(saved, unit), d = dh[row * width + unit];
         const S squashed = std::tanh(weights_.shifted(unit, normed[unit]));
-        d_o_[row * width + unit] = d * squashed * o * (S(1) - o);
+        d_o_[row * width + unit] = through_gate(d * squashed, o);
         d_normed[unit] = d * o * (S(1) - squashed * squashed);
         d_c[unit] = weights_.gain_c[unit] * d_normed[unit];
       }
@@ -194,6 +195,12 @@ class NormBackward {
     return is_active(args_.lengths.data_as<const std::int32_t>(), row, t);
   }
 
+  /// The gradient of a gate's sum from that of its value.
+  S through_gate(S d, S value) const {
+    if (hard_sigmoid_) return value > 0 && value < 1 ? S(0.2) * d : S(0);
+    return d * value * (S(1) - value);
+  }
+
   void product(std::int64_t place, std::int64_t which, const S* gain, const S* normed,
                std::int64_t row, T* to) const {
     const std::int64_t width = sizes_.gate_width, first = place * width;
@@ -207,6 +214,7 @@ class NormBackward {
   const ForwardArgs& args_;
   const NormWeights<S> weights_;
   const NormKept<S> kept_;
+  const bool hard_sigmoid_;
   const S* saved_ = nullptr;
   T* d_sums_ = nullptr;
   S *d_norm_c_ = nullptr, *row_ = nullptr, *dh_left_ = nullptr, *d_o_ = nullptr;

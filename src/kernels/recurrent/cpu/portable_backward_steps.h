@@ -21,7 +21,7 @@ void pass_back(const StepBackwardArgs<T>& args, std::int64_t index, std::int64_t
   }
 }
 
-template <typename T>
+template <typename T, typename Gate>
 void lstm_step_backward(const StepBackwardArgs<T>& args) {
   const std::int64_t panels = panels_of(args.units);
   for (std::int64_t row = args.row_begin; row < args.row_end; ++row) {
@@ -33,10 +33,10 @@ void lstm_step_backward(const StepBackwardArgs<T>& args) {
       }
       const auto* saved = args.saved + index * 4 * kPanel;
       const auto gradient = [&](const auto&... peepholes) {
-        return lstm_backward(load(saved), load(saved + kPanel), load(saved + 2 * kPanel),
-                             load(saved + 3 * kPanel), load(args.c_prev + index * kPanel),
-                             load(args.c + index * kPanel), load(args.dh + index * kPanel),
-                             load(args.dc + index * kPanel), peepholes...);
+        return lstm_backward<Gate>(load(saved), load(saved + kPanel), load(saved + 2 * kPanel),
+                                   load(saved + 3 * kPanel), load(args.c_prev + index * kPanel),
+                                   load(args.c + index * kPanel), load(args.dh + index * kPanel),
+                                   load(args.dc + index * kPanel), peepholes...);
       };
       const LstmGradient<Value<T>> d =
           args.peepholes ? gradient(peepholes_at<T>(args.peepholes, panel)) : gradient();
@@ -51,7 +51,7 @@ void lstm_step_backward(const StepBackwardArgs<T>& args) {
   }
 }
 
-template <typename T>
+template <typename T, typename Gate>
 void gru_step_backward(const StepBackwardArgs<T>& args) {
   const std::int64_t panels = panels_of(args.units);
   for (std::int64_t row = args.row_begin; row < args.row_end; ++row) {
@@ -65,8 +65,8 @@ void gru_step_backward(const StepBackwardArgs<T>& args) {
       const Value<T> h_prev = load_part(args.h_prev + row * args.h_prev_stride + panel * kPanel,
                                         args.units - panel * kPanel);
       const GruGradient<Value<T>> d =
-          gru_backward(load(saved), load(saved + kPanel), load(saved + 2 * kPanel),
-                       load(saved + 3 * kPanel), h_prev, load(args.dh + index * kPanel));
+          gru_backward<Gate>(load(saved), load(saved + kPanel), load(saved + 2 * kPanel),
+                             load(saved + 3 * kPanel), h_prev, load(args.dh + index * kPanel));
       T* input = args.d_gates_input + index * 3 * kPanel;
       T* hidden = args.d_gates_hidden + index * 3 * kPanel;
       store_part(input, d.r, kPanel);
@@ -109,20 +109,20 @@ void store_both(const StepBackwardArgs<T>& args, std::int64_t index, std::int64_
   store_part(args.d_gates_hidden + gate * args.d_hidden_stride + index * kPanel, value, kPanel);
 }
 
-template <typename T>
+template <typename T, typename Gate>
 void gru_reset_before_step_backward(const StepBackwardArgs<T>& args) {
   for_active(args, 3, [&](std::int64_t row, std::int64_t index) {
     const auto* saved = args.saved + index * 3 * kPanel;
-    const GruResetBeforeGradient<Value<T>> d =
-        gru_reset_before_backward(load(saved + kPanel), load(saved + 2 * kPanel),
-                                  h_prev_of(args, row, index), load(args.dh + index * kPanel));
+    const GruResetBeforeGradient<Value<T>> d = gru_reset_before_backward<Gate>(
+        load(saved + kPanel), load(saved + 2 * kPanel), h_prev_of(args, row, index),
+        load(args.dh + index * kPanel));
     store_both(args, index, 1, d.z);
     store_both(args, index, 2, d.n);
     store(args.dh_direct + index * kPanel, d.h_prev);
   });
 }
 
-template <typename T>
+template <typename T, typename Gate>
 void reset_backward(const StepBackwardArgs<T>& args) {
   const std::int64_t panels = panels_of(args.units);
   for (std::int64_t row = args.row_begin; row < args.row_end; ++row) {
@@ -130,8 +130,8 @@ void reset_backward(const StepBackwardArgs<T>& args) {
     for (std::int64_t panel = args.panel_begin; panel < args.panel_end; ++panel) {
       const std::int64_t index = row * panels + panel;
       const ResetGradient<Value<T>> d =
-          cpu::reset_backward(load(args.saved + index * 3 * kPanel), h_prev_of(args, row, index),
-                              load(args.dh + index * kPanel));
+          cpu::reset_backward<Gate>(load(args.saved + index * 3 * kPanel),
+                                    h_prev_of(args, row, index), load(args.dh + index * kPanel));
       store_both(args, index, 0, d.r);
       store(args.dh_direct + index * kPanel, d.h);
     }

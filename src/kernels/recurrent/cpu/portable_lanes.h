@@ -41,6 +41,19 @@ struct Lanes {
     for (int lane = 0; lane < kPanel; ++lane) out.v[lane] = a.v[lane] < 0 ? S(0) : a.v[lane];
     return out;
   }
+  friend Lanes hard_sigmoid(const Lanes& a) {
+    Lanes out = relu(Lanes(S(0.2)) * a + Lanes(S(0.5)));
+    for (int lane = 0; lane < kPanel; ++lane) out.v[lane] = out.v[lane] > 1 ? S(1) : out.v[lane];
+    return out;
+  }
+  /// The gradient d of its value becomes that of what it is of.
+  friend Lanes hard_sigmoid_gradient(const Lanes& d, const Lanes& value) {
+    Lanes out = Lanes(S(0.2)) * d;
+    for (int lane = 0; lane < kPanel; ++lane) {
+      if (!(value.v[lane] > 0 && value.v[lane] < 1)) out.v[lane] = S(0);
+    }
+    return out;
+  }
   /// value where a is positive, else 0.
   friend Lanes where_positive(const Lanes& a, const Lanes& value) {
     Lanes out = value;

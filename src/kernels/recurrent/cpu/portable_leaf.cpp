@@ -71,28 +71,37 @@ void product(const ProductArgs<T>& args) {
   }
 }
 
+template <typename T, typename Gate>
+constexpr Leaf<T> kLeaf{packed_size,
+                        pack<T, Sum<T>>,
+                        pack<T, T>,
+                        transpose<T>,
+                        product<T>,
+                        {lstm_step<T, Gate>, lstm_step_backward<T, Gate>},
+                        {gru_step<T, Gate>, gru_step_backward<T, Gate>},
+                        {gru_reset_before_step<T, Gate>, gru_reset_before_step_backward<T, Gate>},
+                        {rnn_step<T, RnnTanh>, rnn_step_backward<T, RnnTanh>},
+                        {rnn_step<T, RnnRelu>, rnn_step_backward<T, RnnRelu>},
+                        {reset<T, Gate>, reset_backward<T, Gate>}};
+
 }  // namespace
 }  // namespace portable
 
 template <typename T>
 const Leaf<T>& portable_leaf() {
-  static constexpr Leaf<T> kLeaf{
-      portable::packed_size,
-      portable::pack<T, Sum<T>>,
-      portable::pack<T, T>,
-      portable::transpose<T>,
-      portable::product<T>,
-      {portable::lstm_step<T>, portable::lstm_step_backward<T>},
-      {portable::gru_step<T>, portable::gru_step_backward<T>},
-      {portable::gru_reset_before_step<T>, portable::gru_reset_before_step_backward<T>},
-      {portable::rnn_step<T, RnnTanh>, portable::rnn_step_backward<T, RnnTanh>},
-      {portable::rnn_step<T, RnnRelu>, portable::rnn_step_backward<T, RnnRelu>},
-      {portable::reset<T>, portable::reset_backward<T>}};
-  return kLeaf;
+  return portable::kLeaf<T, Logistic>;
+}
+
+template <typename T>
+const Leaf<T>& portable_hard_leaf() {
+  return portable::kLeaf<T, HardSigmoid>;
 }
 
 template const Leaf<double>& portable_leaf<double>();
 template const Leaf<float>& portable_leaf<float>();
 template const Leaf<base::BFloat16>& portable_leaf<base::BFloat16>();
+template const Leaf<double>& portable_hard_leaf<double>();
+template const Leaf<float>& portable_hard_leaf<float>();
+template const Leaf<base::BFloat16>& portable_hard_leaf<base::BFloat16>();
 
 }  // namespace sluice::kernels::recurrent::cpu

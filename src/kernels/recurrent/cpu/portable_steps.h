@@ -88,11 +88,12 @@ void store_lstm(const StepArgs<T>& args, const Place<T>& at, const LstmOut<Value
   save(args, at, out.i, out.f, out.g, out.o);
 }
 
-template <typename T>
+template <typename T, typename Gate>
 void finish_gru(const StepArgs<T>& args, const Place<T>& at, const Value<T>& r, const Value<T>& z,
                 const Value<T>& n_hidden) {
-  const GruOut<Value<T>> out = gru_forward(r, z, load(args.pre + at.pre + 2 * kPanel), n_hidden,
-                                           load_part(args.h_prev + at.h_prev, at.units));
+  const GruOut<Value<T>> out =
+      gru_forward<Gate>(r, z, load(args.pre + at.pre + 2 * kPanel), n_hidden,
+                        load_part(args.h_prev + at.h_prev, at.units));
   store_h(args, at, out.h);
   save(args, at, out.r, out.z, out.n, n_hidden);
 }
@@ -104,7 +105,7 @@ Peepholes<Value<T>> peepholes_at(const Sum<T>* weights, std::int64_t panel) {
   return {load(at), load(at + kPanel), load(at + 2 * kPanel)};
 }
 
-template <typename T, int kRows>
+template <typename T, typename Gate, int kRows>
 void lstm_tile(const StepArgs<T>& args, std::int64_t first, std::int64_t panel) {
   Value<T> sums[4][kRows];
   for (int i = 0; i < kRows; ++i) {
@@ -120,13 +121,13 @@ void lstm_tile(const StepArgs<T>& args, std::int64_t first, std::int64_t panel) 
       keep_state(args, at);
       continue;
     }
-    store_lstm(
-        args, at,
-        lstm_forward(sums[0][i], sums[1][i], sums[2][i], sums[3][i], load(args.c_prev + at.state)));
+    store_lstm(args, at,
+               lstm_forward<Gate>(sums[0][i], sums[1][i], sums[2][i], sums[3][i],
+                                  load(args.c_prev + at.state)));
   }
 }
 
-template <typename T, int kRows>
+template <typename T, typename Gate, int kRows>
 void gru_tile(const StepArgs<T>& args, std::int64_t first, std::int64_t panel) {
   Value<T> sums[3][kRows];
   for (int i = 0; i < kRows; ++i) {
@@ -142,7 +143,7 @@ void gru_tile(const StepArgs<T>& args, std::int64_t first, std::int64_t panel) {
       keep_state(args, at);
       continue;
     }
-    finish_gru(args, at, sums[0][i], sums[1][i], sums[2][i]);
+    finish_gru<T, Gate>(args, at, sums[0][i], sums[1][i], sums[2][i]);
   }
 }
 
@@ -165,24 +166,25 @@ void for_multiplied(const StepArgs<T>& args, std::int64_t blocks, const Finish& 
   }
 }
 
-template <typename T>
+template <typename T, typename Gate>
 void multiplied_lstm(const StepArgs<T>& args) {
   for_multiplied(args, 4, [&](const Place<T>& at, std::int64_t panel, const auto& sum) {
     const Value<T> c = load(args.c_prev + at.state);
     if (args.peepholes == nullptr) {
-      return store_lstm(args, at, lstm_forward(sum(0), sum(1), sum(2), sum(3), c));
+      return store_lstm(args, at, lstm_forward<Gate>(sum(0), sum(1), sum(2), sum(3), c));
     }
-    store_lstm(
-        args, at,
-        lstm_forward(sum(0), sum(1), sum(2), sum(3), c, peepholes_at<T>(args.peepholes, panel)));
+    store_lstm(args, at,
+               lstm_forward<Gate>(sum(0), sum(1), sum(2), sum(3), c,
+                                  peepholes_at<T>(args.peepholes, panel)));
   });
 }
 
-template <typename T>
+template <typename T, typename Gate>
 void multiplied_gru(const StepArgs<T>& args) {
   for_multiplied(args, 3, [&](const Place<T>& at, std::int64_t panel, const auto& sum) {
-    finish_gru(args, at, sum(0), sum(1),
-               load(args.bias_hn + panel * kPanel) + load(args.recurrent + at.pre + 2 * kPanel));
+    finish_gru<T, Gate>(
+        args, at, sum(0), sum(1),
+        load(args.bias_hn + panel * kPanel) + load(args.recurrent + at.pre + 2 * kPanel));
   });
 }
 
@@ -239,42 +241,42 @@ void for_parts(const StepArgs<T>& args, const Finish& finish) {
   });
 }
 
-template <typename T>
+template <typename T, typename Gate>
 void reset(const StepArgs<T>& args) {
   for_parts(args, [&](const Place<T>& at, const auto& sum) {
-    store_h(args, at, sigmoid(sum(0)) * load_part(args.h_prev + at.h_prev, at.units));
+    store_h(args, at, Gate::value(sum(0)) * load_part(args.h_prev + at.h_prev, at.units));
   });
 }
 
-template <typename T>
+template <typename T, typename Gate>
 void gru_reset_before_step(const StepArgs<T>& args) {
   for_parts(args, [&](const Place<T>& at, const auto& sum) {
-    const GruOut<Value<T>> out = gru_reset_before_forward(
+    const GruOut<Value<T>> out = gru_reset_before_forward<Gate>(
         sum(0), sum(1), sum(2), load_part(args.h_prev + at.h_prev, at.units));
     store_h(args, at, out.h);
     save(args, at, out.r, out.z, out.n);
   });
 }
 
-template <typename T>
+template <typename T, typename Gate>
 void lstm_step(const StepArgs<T>& args) {
-  if (args.recurrent != nullptr) return multiplied_lstm(args);
+  if (args.recurrent != nullptr) return multiplied_lstm<T, Gate>(args);
   constexpr int kTile = kRowTile<T>;
   for (std::int64_t panel = args.panel_begin; panel < args.panel_end; ++panel) {
     std::int64_t row = args.row_begin;
-    for (; row + kTile <= args.row_end; row += kTile) lstm_tile<T, kTile>(args, row, panel);
-    for (; row < args.row_end; ++row) lstm_tile<T, 1>(args, row, panel);
+    for (; row + kTile <= args.row_end; row += kTile) lstm_tile<T, Gate, kTile>(args, row, panel);
+    for (; row < args.row_end; ++row) lstm_tile<T, Gate, 1>(args, row, panel);
   }
 }
 
-template <typename T>
+template <typename T, typename Gate>
 void gru_step(const StepArgs<T>& args) {
-  if (args.recurrent != nullptr) return multiplied_gru(args);
+  if (args.recurrent != nullptr) return multiplied_gru<T, Gate>(args);
   constexpr int kTile = kRowTile<T>;
   for (std::int64_t panel = args.panel_begin; panel < args.panel_end; ++panel) {
     std::int64_t row = args.row_begin;
-    for (; row + kTile <= args.row_end; row += kTile) gru_tile<T, kTile>(args, row, panel);
-    for (; row < args.row_end; ++row) gru_tile<T, 1>(args, row, panel);
+    for (; row + kTile <= args.row_end; row += kTile) gru_tile<T, Gate, kTile>(args, row, panel);
+    for (; row < args.row_end; ++row) gru_tile<T, Gate, 1>(args, row, panel);
   }
 }
 

@@ -175,6 +175,13 @@ constexpr Candidate rung(decltype(Candidate::refuse) refuse) {
   return {rung_of.name,    false,         refuse,
           create<rung_of>, rung_of.graph, rung_of.persistent() ? slower_than_graph : nullptr};
 }
+/// Variants whose pointwise kernels have all cell options.
+template <const Rung& rung_of>
+constexpr Candidate complete_rung(decltype(Candidate::refuse) refuse) {
+  Candidate candidate = rung<rung_of>(refuse);
+  candidate.hard_sigmoid = true;
+  return candidate;
+}
 
 constexpr std::array kList{
     rung<kPersistentCluster>(refuse_cluster),
@@ -188,12 +195,12 @@ constexpr std::array kList{
     rung<kPersistentStreamedForward>(refuse_forward_alone<streamed::refuse>),
     Candidate{projected::kName, false, projected::refuse, projected::make_plan, true,
               projected::slower_than_graph},
-    rung<kGraph>(refuse_any),
+    complete_rung<kGraph>(refuse_any),
     rung<kFusedStep>(refuse_fused_step),
-    rung<kWavefront>(refuse_wavefront),
-    rung<kCombinedInputs>(refuse_any),
-    rung<kPretransposed>(refuse_any),
-    rung<kFusedPointwise>(refuse_any),
+    complete_rung<kWavefront>(refuse_wavefront),
+    complete_rung<kCombinedInputs>(refuse_any),
+    complete_rung<kPretransposed>(refuse_any),
+    complete_rung<kFusedPointwise>(refuse_any),
     rung<kStreamedGemm>(refuse_plain),
     rung<kCombinedGemm>(refuse_plain),
     rung<kBaseline>(refuse_plain),

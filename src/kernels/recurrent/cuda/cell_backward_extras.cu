@@ -85,7 +85,7 @@ __global__ void finish_kernel(const StateRules rules, const FinishGradients args
 
 void cell_backward_extras(cudaStream_t stream, const CellKind& kind, const CellBackwardArgs& args,
                           const CellBackwardExtras& extras) {
-  dispatch_cell(kind, [&](auto cell, auto storage) {
+  dispatch_any_cell(kind, [&](auto cell, auto storage) {
     using Cell = typename decltype(cell)::type;
     using T = typename decltype(storage)::type;
     backward_kernel<Cell, T>

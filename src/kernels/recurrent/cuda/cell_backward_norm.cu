@@ -115,10 +115,10 @@ __global__ void __launch_bounds__(kRowBlock)
 
 }  // namespace
 
-void cell_backward_norm(cudaStream_t stream, DType storage, const CellBackwardArgs& args,
+void cell_backward_norm(cudaStream_t stream, const CellKind& kind, const CellBackwardArgs& args,
                         const CellBackwardExtras& extras, const CellNormBackward& norm) {
   const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(args.rows, 65535));
-  dispatch_cell({CellType::kLstm, storage}, [&](auto cell, auto tag) {
+  dispatch_any_cell(kind, [&](auto cell, auto tag) {
     using Cell = typename decltype(cell)::type;
     using T = typename decltype(tag)::type;
     if constexpr (Cell::kHasCellState) {

@@ -55,6 +55,7 @@ struct CellForwardExtras {
   const float* peepholes;  ///< [3, H]; null: none
   float* c_fresh;          ///< out [rows, H]: c as the step makes it; null: unwanted
   void* h_dropped;         ///< out [rows, H], for the next product; null: unwanted
+  bool hard_sigmoid;       ///< as in CellKind
 };
 void cell_forward_extras(cudaStream_t stream, const CellKind& kind, const CellForwardArgs& args,
                          const CellForwardExtras& extras);
@@ -73,7 +74,7 @@ struct CellNormForward {
   void* norm_c;
   float* inverses;
 };
-void cell_forward_norm(cudaStream_t stream, DType storage, const CellForwardArgs& args,
+void cell_forward_norm(cudaStream_t stream, const CellKind& kind, const CellForwardArgs& args,
                        const CellForwardExtras& extras, const CellNormForward& norm);
 void finish_projection(cudaStream_t stream, DType storage, const FinishProjection& args,
                        const StateRules& rules, void* h_dropped);
@@ -102,7 +103,7 @@ struct CellNormBackward {
   void* d_sums;    ///< out [rows, 4*H]: of the gates' sums
   void* d_norm_c;  ///< out [rows, H]: of what tanh takes
 };
-void cell_backward_norm(cudaStream_t stream, DType storage, const CellBackwardArgs& args,
+void cell_backward_norm(cudaStream_t stream, const CellKind& kind, const CellBackwardArgs& args,
                         const CellBackwardExtras& extras, const CellNormBackward& norm);
 void split_gradient(cudaStream_t stream, DType storage, const SplitGradient& args,
                     const StateRules& rules, const float* product);

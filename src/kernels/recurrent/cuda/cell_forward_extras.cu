@@ -31,7 +31,9 @@ __device__ void step_unit(const CellForwardArgs& args, const CellForwardExtras& 
   if (args.saved == nullptr) return;
   T* saved = static_cast<T*>(args.saved) + row * Cell::kSaved * args.hidden + unit;
 #pragma unroll
-  for (int g = 0; g < Cell::kSaved; ++g) store(saved + g * args.hidden, gates[g]);
+  for (int g = 0; g < Cell::kSaved; ++g) {
+    save_gate<Cell>(extras.hard_sigmoid, g, saved + g * args.hidden, gates[g]);
+  }
 }
 
 template <typename Cell, typename T>
@@ -80,7 +82,7 @@ __global__ void start_kernel(const StateRules rules, const StartStates args) {
 
 void cell_forward_extras(cudaStream_t stream, const CellKind& kind, const CellForwardArgs& args,
                          const CellForwardExtras& extras) {
-  dispatch_cell(kind, [&](auto cell, auto storage) {
+  dispatch_any_cell(kind, [&](auto cell, auto storage) {
     using Cell = typename decltype(cell)::type;
     using T = typename decltype(storage)::type;
     forward_kernel<Cell, T>

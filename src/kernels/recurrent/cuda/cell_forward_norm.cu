@@ -75,7 +75,8 @@ __global__ void __launch_bounds__(kRowBlock)
         if (norm_c == nullptr) continue;
         store(static_cast<T*>(norm.norm_ih) + 4 * first + column, from_x);
         store(static_cast<T*>(norm.norm_hh) + 4 * first + column, from_h);
-        store(static_cast<T*>(args.saved) + 4 * first + column, gates[g]);
+        save_gate<Cell>(extras.hard_sigmoid, g, static_cast<T*>(args.saved) + 4 * first + column,
+                        gates[g]);
       }
       const float before = args.c_before[first + unit], c = Cell::next_c(gates, before);
       carry_c(args, extras, row, unit, before, c);
@@ -110,10 +111,10 @@ __global__ void __launch_bounds__(kRowBlock)
 
 }  // namespace
 
-void cell_forward_norm(cudaStream_t stream, DType storage, const CellForwardArgs& args,
+void cell_forward_norm(cudaStream_t stream, const CellKind& kind, const CellForwardArgs& args,
                        const CellForwardExtras& extras, const CellNormForward& norm) {
   const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(args.rows, 65535));
-  dispatch_cell({CellType::kLstm, storage}, [&](auto cell, auto tag) {
+  dispatch_any_cell(kind, [&](auto cell, auto tag) {
     using Cell = typename decltype(cell)::type;
     using T = typename decltype(tag)::type;
     if constexpr (Cell::kHasCellState) {

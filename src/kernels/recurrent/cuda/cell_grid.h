@@ -55,4 +55,18 @@ void dispatch_cell(const CellKind& kind, const Body& body) {
   });
 }
 
+/// The same for kernels that have cells with a hard sigmoid too.
+template <typename Body>
+void dispatch_any_cell(const CellKind& kind, const Body& body) {
+  if (!kind.hard_sigmoid) return dispatch_cell(kind, body);
+  dispatch_device_storage(kind.storage, [&](auto storage) {
+    using T = typename decltype(storage)::type;
+    using Math = HardMath<std::conditional_t<sizeof(T) == 2, FastMath, ExactMath>>;
+    if (kind.cell == CellType::kLstm) return body(base::TypeTag<LstmCell<Math>>{}, storage);
+    if (kind.cell == CellType::kGru) return body(base::TypeTag<GruCell<Math>>{}, storage);
+    SLUICE_ASSERT(kind.cell == CellType::kGruResetBefore);
+    body(base::TypeTag<GruResetBeforeCell<Math>>{}, storage);
+  });
+}
+
 }  // namespace sluice::kernels::recurrent::cuda

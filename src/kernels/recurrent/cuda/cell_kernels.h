@@ -17,6 +17,8 @@ struct CellKind {
   CellType cell;
   DType storage;
   bool tf32 = false;  ///< products of float32, where a kernel has any
+  /// Descriptor::hard_sigmoid, which kernels of cell options and layer norm have.
+  bool hard_sigmoid = false;
 };
 
 struct CellForwardArgs {

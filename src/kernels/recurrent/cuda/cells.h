@@ -38,6 +38,10 @@ struct ExactMath {
     const float large = fmaf(-2.0f, reciprocal(1.0f + exp(2.0f * fabsf(x))), 1.0f);
     return fabsf(x) < 0.55f ? fmaf(x * square, factor, x) : copysignf(large, x);
   }
+  /// The gradient of a logistic's argument from that of its value.
+  __device__ static float through_logistic(float d, float value) {
+    return d * value * (1.0f - value);
+  }
   /// Of the LSTM's sums in place.
   __device__ static void activate(float (&gates)[4]) {
 #pragma unroll
@@ -70,6 +74,9 @@ struct FastMath {
   __device__ static float tanh(float x) {
     return fmaf(-2.0f, fast_reciprocal(1.0f + fast_exp2(2 * kLog2E * x)), 1.0f);
   }
+  __device__ static float through_logistic(float d, float value) {
+    return d * value * (1.0f - value);
+  }
   /// Of the LSTM's sums in place, by one reciprocal of all denominators: the unit for special
   /// functions has a quarter of the others' speed. A logistic is 2^-30 at least.
   __device__ static void activate(float (&gates)[4]) {
@@ -90,6 +97,20 @@ struct FastMath {
   static constexpr float kLog2E = 1.44269504f;
 };
 
+/// Gates with a hard sigmoid in place of the logistic function.
+template <typename Math>
+struct HardMath {
+  __device__ static float logistic(float x) {
+    const float y = fmaf(0.2f, x, 0.5f);
+    // Comparisons, not fminf and fmaxf, so that NaN stays.
+    return y < 0.0f ? 0.0f : (y > 1.0f ? 1.0f : y);
+  }
+  __device__ static float tanh(float x) { return Math::tanh(x); }
+  __device__ static float through_logistic(float d, float value) {
+    return value > 0.0f && value < 1.0f ? 0.2f * d : 0.0f;
+  }
+};
+
 template <typename Math>
 struct LstmCell {
   static constexpr int kGates = 4;  ///< i, f, g, o
@@ -99,6 +120,7 @@ struct LstmCell {
   /// What the two products give to n is used apart: the recurrent one has a bias and a gradient of
   /// its own.
   static constexpr bool kProductsApart = false;
+  static constexpr bool kResetsBefore = false;  ///< r * h goes through the product of n
 
   /// The k-th value to evaluate, k = 0..kSaved-1: one may need those before it.
   __host__ __device__ static constexpr int order(int k) { return k; }
@@ -135,10 +157,10 @@ struct LstmCell {
   __device__ static float d_gate(int g, const float* gates, float c_before, float c, float /*h*/,
                                  float dh, float dc) {
     const float i = gates[0], f = gates[1], n = gates[2], o = gates[3];
-    if (g == 0) return dc * n * i * (1.0f - i);
-    if (g == 1) return dc * c_before * f * (1.0f - f);
+    if (g == 0) return Math::through_logistic(dc * n, i);
+    if (g == 1) return Math::through_logistic(dc * c_before, f);
     if (g == 2) return dc * i * (1.0f - n * n);
-    return dh * Math::tanh(c) * o * (1.0f - o);
+    return Math::through_logistic(dh * Math::tanh(c), o);
   }
   /// The same as the recurrent product takes it.
   __device__ static float d_recurrent(int, const float*, float d_gate) { return d_gate; }
@@ -154,6 +176,7 @@ struct GruCell {
   static constexpr bool kHasCellState = false;
   static constexpr bool kReadsState = true;
   static constexpr bool kProductsApart = true;
+  static constexpr bool kResetsBefore = false;
 
   __host__ __device__ static constexpr int order(int k) { return k < 2 ? k : 5 - k; }
   __host__ __device__ static constexpr int product_of(int g) { return g == 3 ? 2 : g; }
@@ -180,9 +203,9 @@ struct GruCell {
   __device__ static float d_gate(int g, const float* gates, float, float, float h, float dh,
                                  float) {
     const float r = gates[0], z = gates[1], n = gates[2], q = gates[3];
-    if (g == 1) return dh * (h - n) * z * (1.0f - z);
+    if (g == 1) return Math::through_logistic(dh * (h - n), z);
     const float dn = dh * (1.0f - z) * (1.0f - n * n);
-    return g == 2 ? dn : dn * q * r * (1.0f - r);
+    return g == 2 ? dn : Math::through_logistic(dn * q, r);
   }
   __device__ static float d_recurrent(int g, const float* gates, float d_gate) {
     return g == 2 ? d_gate * gates[0] : d_gate;
@@ -200,6 +223,7 @@ struct GruResetBeforeCell {
   static constexpr bool kHasCellState = false;
   static constexpr bool kReadsState = true;
   static constexpr bool kProductsApart = false;
+  static constexpr bool kResetsBefore = true;
 
   __host__ __device__ static constexpr int order(int k) { return k; }
   __host__ __device__ static constexpr int product_of(int g) { return g; }
@@ -217,8 +241,10 @@ struct GruResetBeforeCell {
                                  float) {
     const float z = gates[1], n = gates[2];
     if (g == 0) return 0.0f;
-    return g == 1 ? dh * (h - n) * z * (1.0f - z) : dh * (1.0f - z) * (1.0f - n * n);
+    return g == 1 ? Math::through_logistic(dh * (h - n), z) : dh * (1.0f - z) * (1.0f - n * n);
   }
+  /// Gradient of r before activation, from that of r.
+  __device__ static float d_reset(float r, float d) { return Math::through_logistic(d, r); }
   __device__ static float d_recurrent(int, const float*, float d_gate) { return d_gate; }
   __device__ static float dc_before(const float*, float) { return 0.0f; }
   __device__ static float dh_direct(const float* gates, float dh) { return dh * gates[1]; }
@@ -242,6 +268,7 @@ struct RnnCell {
   static constexpr bool kHasCellState = false;
   static constexpr bool kReadsState = false;
   static constexpr bool kProductsApart = false;
+  static constexpr bool kResetsBefore = false;
 
   __host__ __device__ static constexpr int order(int k) { return k; }
   __host__ __device__ static constexpr int product_of(int g) { return g; }

@@ -99,7 +99,8 @@ struct Run {
   const std::int32_t* lengths() const { return args.lengths.data_as<const std::int32_t>(); }
   const std::int32_t* row_ids() const { return args.row_ids.data_as<const std::int32_t>(); }
   CellKind kind() const {
-    return {engine.descriptor.cell, engine.descriptor.dtype, context.tf32()};
+    return {engine.descriptor.cell, engine.descriptor.dtype, context.tf32(),
+            engine.descriptor.hard_sigmoid};
   }
 
   /// How a step of this run is one kernel, if it is.

@@ -18,6 +18,19 @@ __device__ UnitForward state_before(const CellForwardArgs& args, std::int64_t ro
   return before;
 }
 
+/// Saves a unit's value `g` for backward. The gradient of a hard sigmoid asks whether its gate is
+/// below 1, so rounding must not make it 1.
+template <typename Cell, typename T>
+__device__ void save_gate(bool hard_sigmoid, int g, T* to, float value) {
+  // The largest number of T below 1.
+  constexpr float kBelowOne = 1.0f - (std::is_same_v<T, __half> ? 0x1p-11f : 0x1p-8f);
+  store(to, value);
+  if constexpr (sizeof(T) == 2) {
+    const bool is_gate = g < 2 || (Cell::kHasCellState && g == 3);
+    if (hard_sigmoid && is_gate && value < 1.0f && load(to) == 1.0f) store(to, kBelowOne);
+  }
+}
+
 /// Writes the cell state of an active unit, from what the step makes of it.
 __device__ inline void carry_c(const CellForwardArgs& args, const CellForwardExtras& extras,
                                std::int64_t row, std::int64_t unit, float before, float fresh) {

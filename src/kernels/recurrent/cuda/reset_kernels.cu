@@ -4,10 +4,8 @@
 namespace sluice::kernels::recurrent::cuda {
 namespace {
 
-template <typename T>
+template <typename Cell, typename T>
 __global__ void forward_kernel(const ResetForward args) {
-  // As the cell evaluates it.
-  using Cell = GruResetBeforeCell<std::conditional_t<sizeof(T) == 2, FastMath, ExactMath>>;
   for_units(args.rows, args.hidden, [&](std::int64_t row, std::int64_t unit) {
     float value = 0;
     if (is_active(args.lengths, row, args.t)) {
@@ -19,7 +17,7 @@ __global__ void forward_kernel(const ResetForward args) {
   });
 }
 
-template <typename T>
+template <typename Cell, typename T>
 __global__ void backward_kernel(const ResetBackward args) {
   for_units(args.rows, args.hidden, [&](std::int64_t row, std::int64_t unit) {
     // Of other rows the product is zero, as are the gate gradients that it is made from.
@@ -27,7 +25,8 @@ __global__ void backward_kernel(const ResetBackward args) {
     const std::int64_t at = row * args.hidden + unit;
     const float r = load(static_cast<const T*>(args.saved) + row * 3 * args.hidden + unit);
     const float h = load(static_cast<const T*>(args.h) + at), d = args.product[at];
-    store(static_cast<T*>(args.d_input) + row * args.d_input_stride + unit, d * h * r * (1.0f - r));
+    store(static_cast<T*>(args.d_input) + row * args.d_input_stride + unit,
+          Cell::d_reset(r, d * h));
     if (args.dh) {
       args.dh[at] += d * r;
     } else {
@@ -38,18 +37,24 @@ __global__ void backward_kernel(const ResetBackward args) {
 
 }  // namespace
 
-void reset_forward(cudaStream_t stream, DType storage, const ResetForward& args) {
-  dispatch_device_storage(storage, [&](auto tag) {
+void reset_forward(cudaStream_t stream, const CellKind& kind, const ResetForward& args) {
+  dispatch_any_cell(kind, [&](auto cell, auto tag) {
+    using Cell = typename decltype(cell)::type;
     using T = typename decltype(tag)::type;
-    forward_kernel<T><<<cell_grid(args.rows, args.hidden), kCellBlock, 0, stream>>>(args);
+    if constexpr (Cell::kResetsBefore) {
+      forward_kernel<Cell, T><<<cell_grid(args.rows, args.hidden), kCellBlock, 0, stream>>>(args);
+    }
   });
   check_cell_launch();
 }
 
-void reset_backward(cudaStream_t stream, DType storage, const ResetBackward& args) {
-  dispatch_device_storage(storage, [&](auto tag) {
+void reset_backward(cudaStream_t stream, const CellKind& kind, const ResetBackward& args) {
+  dispatch_any_cell(kind, [&](auto cell, auto tag) {
+    using Cell = typename decltype(cell)::type;
     using T = typename decltype(tag)::type;
-    backward_kernel<T><<<cell_grid(args.rows, args.hidden), kCellBlock, 0, stream>>>(args);
+    if constexpr (Cell::kResetsBefore) {
+      backward_kernel<Cell, T><<<cell_grid(args.rows, args.hidden), kCellBlock, 0, stream>>>(args);
+    }
   });
   check_cell_launch();
 }

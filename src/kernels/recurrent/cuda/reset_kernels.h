@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/recurrent/recurrent.h"
+#include "kernels/recurrent/cuda/cell_kernels.h"
 
 /// Between the two recurrent products of a step of a GRU that resets before that of n. Pointers to
 /// void are in storage; rows [rows, hidden] lie next to each other unless a stride is given.
@@ -22,7 +22,7 @@ struct ResetForward {
   const void* h;           ///< what the product of r has read
   void* h_reset;           ///< out
 };
-void reset_forward(cudaStream_t stream, DType storage, const ResetForward& args);
+void reset_forward(cudaStream_t stream, const CellKind& kind, const ResetForward& args);
 
 /// What r and h get of the gradient of r * h.
 struct ResetBackward {
@@ -36,6 +36,6 @@ struct ResetBackward {
   void* d_input;   ///< out: r's gradient before activation, among gates [rows, 3*H]
   std::int64_t d_input_stride;
 };
-void reset_backward(cudaStream_t stream, DType storage, const ResetBackward& args);
+void reset_backward(cudaStream_t stream, const CellKind& kind, const ResetBackward& args);
 
 }  // namespace sluice::kernels::recurrent::cuda

@@ -84,7 +84,7 @@ class DirectionBackward : BackwardPlaces {
     const CellBackwardArgs cell = cell_args(p);
     if (sizes_.projected) unproject(p, time_of_turn(p));
     if (sizes_.norms) {
-      cell_backward_norm(stream_, run_.engine.descriptor.dtype, cell, extras(p), norm(p));
+      cell_backward_norm(stream_, run_.kind(), cell, extras(p), norm(p));
       multiply_gates(p, lane_);
       return;
     }
@@ -120,7 +120,7 @@ class DirectionBackward : BackwardPlaces {
     if (!product_) reset.dh = dh_at(p + 1);
     reset.d_input = d_input_at(t);
     reset.d_input_stride = d_input_stride();
-    reset_backward(stream_, run_.engine.descriptor.dtype, reset);
+    reset_backward(stream_, run_.kind(), reset);
   }
 
   /// The product of the turn before, and the cell of this one; the last turn's product is left for

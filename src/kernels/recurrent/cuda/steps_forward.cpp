@@ -130,7 +130,7 @@ class DirectionForward : ForwardPlaces {
     reset.h = h_read_at(s);
     std::byte* to = run_.element(h_reset_, (training_ ? t : 0) * rows_ * sizes_.hidden);
     reset.h_reset = to;
-    reset_forward(stream_, run_.engine.descriptor.dtype, reset);
+    reset_forward(stream_, run_.kind(), reset);
     return to;
   }
 
@@ -146,7 +146,7 @@ class DirectionForward : ForwardPlaces {
     multiply_state(s, piece);
     const CellForwardArgs cell = cell_args(s, piece);
     if (sizes_.norms) {
-      cell_forward_norm(stream_, run_.engine.descriptor.dtype, cell, extras(s), norm(s));
+      cell_forward_norm(stream_, run_.kind(), cell, extras(s), norm(s));
       return;
     }
     if (run_.engine.descriptor.has_extras()) {
@@ -246,6 +246,7 @@ class DirectionForward : ForwardPlaces {
     }
     if (c_fresh_) extras.c_fresh = c_fresh_ + walk_.time_of(s) * rows_ * sizes_.hidden;
     if (!sizes_.projected) extras.h_dropped = h_dropped_at(s + 1);
+    extras.hard_sigmoid = run_.engine.descriptor.hard_sigmoid;
     return extras;
   }
 
