@@ -61,7 +61,7 @@ struct TaggerTraining::Plan {
     stack.pack(context, arena, model->parameters());
     output.pack(context, arena, model->parameters());
   }
-  /// What the output layer reads [time, rows, output_width()].
+  /// Returns the input of the output layer [time, rows, output_width()].
   Tensor forward(const Context& context, const runtime::Arena& arena, const Batch& batch,
                  const Pass& pass, const StackStates& from = {}, const StackStates& to = {});
   /// [time, rows, labels] in the type of the parameters.

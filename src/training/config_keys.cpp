@@ -187,8 +187,7 @@ const ConfigKey kKeys[] = {
      "Rate of dropout on the h that the recurrent product reads, with one mask per sequence."},
     {"model.hard_sigmoid", [](C& c) -> T { return &c.model.hard_sigmoid; }, kMust,
      "Whether gates of an lstm or gru are clip(0.2 a + 0.5, 0, 1) instead of the logistic "
-     "function, "
-     "as in models of Keras 1 and 2. Slower: few implementations have it."},
+     "function, as in models of Keras 1 and 2. Slower: few implementations have it."},
     {"model.pooling", [](C& c) -> T { return &c.model.pooling; }, kMust,
      "How a sequence becomes one vector: last, mean, max or attention; none gives an answer per "
      "frame. auto is attention for a classifier and none for features."},

@@ -33,7 +33,7 @@ struct Weights {
   std::vector<double> gain_ih = {}, gain_hh = {}, gain_c = {}, shift_c = {};
 };
 
-/// What a cell may have beside its sums; null: it hasn't. All but the last are for the LSTM.
+/// Options of a cell; a null pointer: it lacks that one. The pointers are for the LSTM.
 struct CellExtras {
   const double* peephole = nullptr;  ///< [3*hidden]
   const double* gain_c = nullptr;    ///< [hidden], layer norm of c on its way to h

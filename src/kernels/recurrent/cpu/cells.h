@@ -1,5 +1,7 @@
 #pragma once
 
+#include <concepts>
+
 /// The cells as epilogues: elementwise functions of a register's worth of units, the same source
 /// for every instruction set. A value type V offers + - * and a constructor from one float that
 /// fills all lanes, and functions sigmoid(V), tanh(V), relu(V) and where_positive(V, V) found by
@@ -7,6 +9,12 @@
 /// with forget gates, peepholes of Gers and Schmidhuber 2000; GRU: Cho et al. 2014 with the reset
 /// gate after the product or, as there, before it; plain RNN: Elman 1990).
 namespace sluice::kernels::recurrent::cpu {
+
+/// The gradient of a hard sigmoid's argument from that of its value.
+template <std::floating_point S>
+S hard_sigmoid_gradient(S d, S value) {
+  return value > 0 && value < 1 ? S(0.2) * d : S(0);
+}
 
 /// The functions of gates: value(sum), and the sum's gradient from that of the value. Cells take
 /// one as `Gate`.
@@ -20,7 +28,7 @@ struct Logistic {
     return d * value * (V(1) - value);
   }
 };
-/// Takes two more functions of V: hard_sigmoid(V), and hard_sigmoid_gradient(V, V).
+/// Takes two more functions of V: hard_sigmoid(V) and hard_sigmoid_gradient(V, V).
 struct HardSigmoid {
   template <typename V>
   static V value(const V& sum) {

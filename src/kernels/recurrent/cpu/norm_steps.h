@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "kernels/recurrent/cpu/cells.h"
 #include "kernels/recurrent/cpu/layer_norm.h"
 #include "kernels/recurrent/cpu/sequence_run.h"
 
@@ -197,8 +198,7 @@ class NormBackward {
 
   /// The gradient of a gate's sum from that of its value.
   S through_gate(S d, S value) const {
-    if (hard_sigmoid_) return value > 0 && value < 1 ? S(0.2) * d : S(0);
-    return d * value * (S(1) - value);
+    return hard_sigmoid_ ? HardSigmoid::gradient(d, value) : Logistic::gradient(d, value);
   }
 
   void product(std::int64_t place, std::int64_t which, const S* gain, const S* normed,

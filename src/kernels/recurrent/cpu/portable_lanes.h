@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/dtype.h"
+#include "kernels/recurrent/cpu/cells.h"
 #include "kernels/recurrent/cpu/leaf.h"
 
 /// A panel's worth of values for the portable leaf: the compiler's own vectors, which it lowers to
@@ -46,11 +47,10 @@ struct Lanes {
     for (int lane = 0; lane < kPanel; ++lane) out.v[lane] = out.v[lane] > 1 ? S(1) : out.v[lane];
     return out;
   }
-  /// The gradient d of its value becomes that of what it is of.
   friend Lanes hard_sigmoid_gradient(const Lanes& d, const Lanes& value) {
-    Lanes out = Lanes(S(0.2)) * d;
+    Lanes out = d;
     for (int lane = 0; lane < kPanel; ++lane) {
-      if (!(value.v[lane] > 0 && value.v[lane] < 1)) out.v[lane] = S(0);
+      out.v[lane] = cpu::hard_sigmoid_gradient<S>(d.v[lane], value.v[lane]);
     }
     return out;
   }

@@ -55,7 +55,6 @@ struct CellForwardExtras {
   const float* peepholes;  ///< [3, H]; null: none
   float* c_fresh;          ///< out [rows, H]: c as the step makes it; null: unwanted
   void* h_dropped;         ///< out [rows, H], for the next product; null: unwanted
-  bool hard_sigmoid;       ///< as in CellKind
 };
 void cell_forward_extras(cudaStream_t stream, const CellKind& kind, const CellForwardArgs& args,
                          const CellForwardExtras& extras);

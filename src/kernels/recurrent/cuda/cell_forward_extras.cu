@@ -32,7 +32,7 @@ __device__ void step_unit(const CellForwardArgs& args, const CellForwardExtras& 
   T* saved = static_cast<T*>(args.saved) + row * Cell::kSaved * args.hidden + unit;
 #pragma unroll
   for (int g = 0; g < Cell::kSaved; ++g) {
-    save_gate<Cell>(extras.hard_sigmoid, g, saved + g * args.hidden, gates[g]);
+    save_gate<Cell>(g, saved + g * args.hidden, gates[g]);
   }
 }
 

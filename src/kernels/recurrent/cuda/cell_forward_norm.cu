@@ -75,8 +75,7 @@ __global__ void __launch_bounds__(kRowBlock)
         if (norm_c == nullptr) continue;
         store(static_cast<T*>(norm.norm_ih) + 4 * first + column, from_x);
         store(static_cast<T*>(norm.norm_hh) + 4 * first + column, from_h);
-        save_gate<Cell>(extras.hard_sigmoid, g, static_cast<T*>(args.saved) + 4 * first + column,
-                        gates[g]);
+        save_gate<Cell>(g, static_cast<T*>(args.saved) + 4 * first + column, gates[g]);
       }
       const float before = args.c_before[first + unit], c = Cell::next_c(gates, before);
       carry_c(args, extras, row, unit, before, c);

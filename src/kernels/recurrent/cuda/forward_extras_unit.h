@@ -18,16 +18,22 @@ __device__ UnitForward state_before(const CellForwardArgs& args, std::int64_t ro
   return before;
 }
 
+/// Whether the gates of a cell have a hard sigmoid.
+template <typename Cell>
+inline constexpr bool kHasHardGates = false;
+template <template <typename> typename Cell, typename Math>
+inline constexpr bool kHasHardGates<Cell<HardMath<Math>>> = true;
+
 /// Saves a unit's value `g` for backward. The gradient of a hard sigmoid asks whether its gate is
 /// below 1, so rounding must not make it 1.
 template <typename Cell, typename T>
-__device__ void save_gate(bool hard_sigmoid, int g, T* to, float value) {
-  // The largest number of T below 1.
-  constexpr float kBelowOne = 1.0f - (std::is_same_v<T, __half> ? 0x1p-11f : 0x1p-8f);
+__device__ void save_gate(int g, T* to, float value) {
   store(to, value);
-  if constexpr (sizeof(T) == 2) {
+  if constexpr (kHasHardGates<Cell> && sizeof(T) == 2) {
+    // The largest number of T below 1.
+    constexpr float kBelowOne = 1.0f - (std::is_same_v<T, __half> ? 0x1p-11f : 0x1p-8f);
     const bool is_gate = g < 2 || (Cell::kHasCellState && g == 3);
-    if (hard_sigmoid && is_gate && value < 1.0f && load(to) == 1.0f) store(to, kBelowOne);
+    if (is_gate && value < 1.0f && load(to) == 1.0f) store(to, kBelowOne);
   }
 }
 

@@ -246,7 +246,6 @@ class DirectionForward : ForwardPlaces {
     }
     if (c_fresh_) extras.c_fresh = c_fresh_ + walk_.time_of(s) * rows_ * sizes_.hidden;
     if (!sizes_.projected) extras.h_dropped = h_dropped_at(s + 1);
-    extras.hard_sigmoid = run_.engine.descriptor.hard_sigmoid;
     return extras;
   }
 
