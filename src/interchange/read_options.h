@@ -1,0 +1,35 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace sluice::interchange {
+
+/// What the caller says about a source, because its file does not.
+class ReadOptions {
+ public:
+  /// The layer, the prefix of names or the node whose recurrent part is taken alone; empty: the
+  /// whole model.
+  std::string subgraph = {};
+  /// A file that says what the arrays of a source are; empty: none.
+  std::string map = {};
+
+  /// Adds an answer, "forget_bias=1". Throws ErrorCode::kInvalidArgument unless it is KEY=VALUE
+  /// with a key that is new.
+  void answer(std::string_view text);
+  /// The answer to a key, for a reader; empty if the caller gave none.
+  std::optional<std::string> find(std::string_view key) const;
+  /// The same of a number; throws ErrorCode::kInvalidArgument for another text.
+  std::optional<double> find_number(std::string_view key) const;
+  /// Throws ErrorCode::kInvalidArgument if a key was given that no reader has asked for.
+  void require_all_used() const;
+
+ private:
+  std::map<std::string, std::string, std::less<>> answers_;
+  mutable std::set<std::string, std::less<>> asked_;
+};
+
+}  // namespace sluice::interchange
