@@ -104,7 +104,7 @@ struct RecurrentLayer {
   std::string name;
   /// One of them may be absent. The backward direction starts at the last step, and its output
   /// stands at the step that it belongs to.
-  std::optional<SourceCell> forward, backward;
+  std::optional<SourceCell> forward = {}, backward = {};
 
   std::int64_t input() const { return (forward ? *forward : *backward).input; }
   std::int64_t output() const {
