@@ -134,8 +134,16 @@ struct PoolingLayer {
   std::optional<io::HostTensor> query = {};  ///< of attention: [features]
 };
 
-using SourceLayer =
-    std::variant<EmbeddingLayer, RecurrentLayer, LinearLayer, AffineLayer, PoolingLayer>;
+/// A conditional random field over the outputs of the last layer (docs/equations.md). It changes
+/// no output, but which labels are answered.
+struct CrfLayer {
+  std::string name;
+  io::HostTensor transitions;  ///< [labels, labels], from row to column
+  io::HostTensor start, end;   ///< [labels]
+};
+
+using SourceLayer = std::variant<EmbeddingLayer, RecurrentLayer, LinearLayer, AffineLayer,
+                                 PoolingLayer, CrfLayer>;
 
 /// A model of another program: a chain of layers.
 struct SourceModel {

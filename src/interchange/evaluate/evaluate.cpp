@@ -110,6 +110,8 @@ class Run {
                  layer.kind);
     return layer.kind == "mean" ? sum / static_cast<double>(x_.steps) : most;
   }
+  Sequence compute(const CrfLayer&) const { return x_; }
+
   Sequence attend(const PoolingLayer& layer) const {
     std::vector<double> weights(static_cast<std::size_t>(x_.steps));
     double most = 0, total = 0;

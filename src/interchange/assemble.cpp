@@ -1,0 +1,316 @@
+#include "interchange/assemble.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "base/check.h"
+#include "base/suggest.h"
+#include "data/labels.h"
+#include "interchange/canonical_stack.h"
+#include "interchange/folded_chain.h"
+#include "interchange/vocabulary_of.h"
+#include "model_files/model_text.h"
+#include "model_files/tokenizers.h"
+#include "models/classifier.h"
+#include "models/features.h"
+#include "models/language_model.h"
+#include "models/tagger.h"
+
+namespace sluice::interchange {
+namespace {
+
+// The logit of ids that the source lacks: their probability is zero in float32.
+constexpr float kNever = -1e4F;
+
+using Floats = std::vector<float>;
+
+std::size_t index(std::int64_t at) { return static_cast<std::size_t>(at); }
+
+/// Makes one model.
+class Assembly {
+ public:
+  Assembly(SourceModel& source, const AssembleOptions& options)
+      : source_(source), options_(options), chain_(fold(source)) {}
+
+  Assembled assemble() {
+    stack_ = stack_of(std::move(chain_.layers), source_.account);
+    if (chain_.output) take_output(*chain_.output);
+    settle_activation();
+    result_.kind = options_.kind.empty() ? find_kind() : options_.kind;
+    const std::unique_ptr<models::Model> model = make_model();
+    fill(*model);
+    return std::move(result_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& why) const {
+    base::fail(ErrorCode::kUnsupported, "'{}': {}", source_.path, why);
+  }
+
+  void take_output(const LinearMap& map) {
+    const std::int64_t width = stack_.config.output_width();
+    output_.assign(map.matrix.begin(), map.matrix.end());
+    output_ = spread_columns(output_, stack_.places, width);
+    output_bias_.assign(map.vector.begin(), map.vector.end());
+  }
+
+  void settle_activation() {
+    const Activation& activation = chain_.activation;
+    has_classes_ = activation.is("softmax") || activation.is("log_softmax");
+    if (has_classes_ || activation.is("linear")) return;
+    if (activation.is("sigmoid") && output_bias_.size() == 1) {
+      // sigmoid(a) is the second number of softmax(0, a).
+      output_.insert(output_.begin(), output_.size(), 0.0F);
+      output_bias_.insert(output_bias_.begin(), 0.0F);
+      has_classes_ = result_.second_class = true;
+      source_.account.find(
+          fmt::format("layer '{}' ends with one sigmoid: the model has two classes, of which its "
+                      "number is the probability of the second",
+                      chain_.output_name));
+      return;
+    }
+    refuse(fmt::format("layer '{}' ends with {}; Sluice's models end with linear outputs or a "
+                       "softmax",
+                       chain_.output_name, activation.name));
+  }
+
+  std::int64_t outputs() const { return static_cast<std::int64_t>(output_bias_.size()); }
+  bool has_output() const { return !output_bias_.empty(); }
+  std::int64_t source_ids() const { return chain_.embedding->table.shape[0]; }
+
+  std::string find_kind() {
+    if (chain_.embedding == nullptr) return "features";
+    if (!has_output()) {
+      refuse("it has an embedding but no linear output, so it is no model that reads texts; take "
+             "the recurrent part alone, with --subgraph");
+    }
+    if (chain_.pooling != "none") return "classifier";
+    const bool may_go_on =
+        outputs() == source_ids() && !stack_.config.bidirectional && chain_.crf == nullptr;
+    if (!may_go_on) return "tagger";
+    source_.account.assume(
+        fmt::format("it is a language model, since it has as many outputs as ids, {} (say "
+                    "otherwise by --kind tagger)",
+                    outputs()));
+    return "language_model";
+  }
+
+  std::unique_ptr<models::Model> make_model() {
+    if (result_.kind == "features") return make_features();
+    static constexpr std::array<std::string_view, 4> kKinds{"features", "language_model", "tagger",
+                                                            "classifier"};
+    SLUICE_CHECK(std::ranges::find(kKinds, result_.kind) != kKinds.end(),
+                 "'{}' is no kind of model; use features, language_model, tagger or classifier{}",
+                 result_.kind, base::did_you_mean(result_.kind, kKinds));
+    SLUICE_CHECK(chain_.embedding != nullptr && has_output(),
+                 "'{}' has no embedding or no linear output, so it can't be a {}; use --kind "
+                 "features",
+                 source_.path, result_.kind);
+    SLUICE_CHECK((result_.kind == "classifier") == (chain_.pooling != "none"),
+                 "'{}' {} its sequences, so it can't be a {}", source_.path,
+                 chain_.pooling == "none" ? "does not pool" : "pools", result_.kind);
+    AssembleOptions words = options_;
+    if (!words.pad) words.pad = chain_.embedding->padding;
+    SourceVocabulary vocabulary = vocabulary_of(source_, source_ids(), words);
+    tokenizers_.source = vocabulary.tokenizer;
+    result_.ids = std::move(vocabulary.ids);
+    SLUICE_CHECK(chain_.crf == nullptr || result_.kind == "tagger",
+                 "'{}' has a CRF, so it can't be a {}; use --kind tagger", source_.path,
+                 result_.kind);
+    if (result_.kind == "language_model") return make_language_model();
+    make_labels();
+    return result_.kind == "tagger" ? make_tagger() : make_classifier();
+  }
+
+  std::unique_ptr<models::Model> make_features() {
+    SLUICE_CHECK(chain_.embedding == nullptr,
+                 "'{}' reads ids, so it can't be a model of features; take its recurrent part "
+                 "alone, with --subgraph",
+                 source_.path);
+    models::FeaturesConfig config;
+    const CanonicalLayer& first = stack_.layers.front();
+    config.features = (first.forward ? *first.forward : *first.backward).input;
+    config.normalize = false;
+    config.stack = stack_.config;
+    config.target = has_classes_ ? "classes" : "values";
+    config.output_layer = has_output();
+    config.outputs = has_output() ? outputs() : stack_.config.output_width();
+    config.pooling = chain_.pooling;
+    for (std::int64_t i = 0; has_output() && i < outputs(); ++i) result_.places.push_back(i);
+    if (!has_output()) result_.places = stack_.places;
+    if (has_classes_) make_labels();
+    return std::make_unique<models::Features>(config);
+  }
+
+  void make_labels() {
+    std::vector<std::string> labels = options_.labels.empty() ? source_.labels : options_.labels;
+    SLUICE_CHECK(labels.empty() || static_cast<std::int64_t>(labels.size()) == outputs(),
+                 "there are {} labels for {} outputs of '{}'; give a line for each", labels.size(),
+                 outputs(), source_.path);
+    if (labels.empty()) {
+      for (std::int64_t i = 0; i < outputs(); ++i) labels.push_back(std::to_string(i));
+      source_.account.assume(
+          "the file has no labels, so they are numbers (say otherwise by --labels)");
+    }
+    tokenizers_.labels = std::make_shared<data::Labels>(std::move(labels));
+    for (std::int64_t i = 0; i < outputs(); ++i) result_.places.push_back(i);
+  }
+
+  std::unique_ptr<models::Model> make_language_model() {
+    const models::StackConfig& stack = stack_.config;
+    SLUICE_CHECK(outputs() == source_ids(),
+                 "'{}' has {} outputs for {} ids, so it can't be a language model", source_.path,
+                 outputs(), source_ids());
+    SLUICE_CHECK(!stack.bidirectional && stack.widths.empty(),
+                 "'{}' {}, so it can't be a language model; use --kind tagger", source_.path,
+                 stack.bidirectional ? "runs backward" : "has layers of unequal widths");
+    const std::set<std::int64_t> projections(stack.projections.begin(), stack.projections.end());
+    if (projections.size() > 1) refuse("the layers of a language model have one projection");
+    models::LanguageModelConfig config;
+    config.cell = stack.cell;
+    config.vocabulary = tokenizers_.source->size();
+    config.embedding = chain_.embedding->table.shape[1];
+    config.hidden = stack.hidden;
+    config.layers = stack.layers;
+    config.projection = projections.empty() ? 0 : *projections.begin();
+    config.dropout = 0;
+    config.peepholes = stack.peepholes;
+    config.hard_sigmoid = stack.hard_sigmoid;
+    spread_output_over_ids(config.vocabulary);
+    return std::make_unique<models::LanguageModel>(config);
+  }
+
+  /// Gives each id of the vocabulary its row of the output; ids that the source lacks never come.
+  void spread_output_over_ids(std::int64_t vocabulary) {
+    const std::int64_t width = stack_.config.output_width();
+    Floats weight(index(vocabulary * width)), bias(index(vocabulary), kNever);
+    for (std::int64_t id = 0; id < outputs(); ++id) {
+      const std::int64_t place = result_.ids[index(id)];
+      std::copy_n(output_.begin() + id * width, width, weight.begin() + place * width);
+      bias[index(place)] = output_bias_[index(id)];
+      result_.places.push_back(place);
+    }
+    output_ = std::move(weight);
+    output_bias_ = std::move(bias);
+    const std::set<std::int32_t> ids(result_.ids.begin(), result_.ids.end());
+    if (ids.contains(data::kBosId)) return;
+    source_.account.assume(
+        "no id begins a text, so texts begin with an embedding of zeros (say otherwise by --begin)");
+  }
+
+  std::unique_ptr<models::Model> make_tagger() {
+    const models::StackConfig& stack = stack_.config;
+    if (!stack.projections.empty()) refuse("a tagger of Sluice has no projections");
+    models::TaggerConfig config;
+    config.cell = stack.cell;
+    config.vocabulary = tokenizers_.source->size();
+    config.labels = outputs();
+    config.embedding = chain_.embedding->table.shape[1];
+    config.hidden = stack.hidden;
+    config.widths = stack.widths;
+    config.layers = stack.layers;
+    config.bidirectional = stack.bidirectional;
+    config.output = chain_.crf == nullptr ? "softmax" : "crf";
+    config.dropout = 0;
+    config.peepholes = stack.peepholes;
+    config.hard_sigmoid = stack.hard_sigmoid;
+    return std::make_unique<models::Tagger>(config);
+  }
+
+  std::unique_ptr<models::Model> make_classifier() {
+    models::ClassifierConfig config;
+    config.vocabulary = tokenizers_.source->size();
+    config.classes = outputs();
+    config.embedding = chain_.embedding->table.shape[1];
+    config.stack = stack_.config;
+    config.pooling = chain_.pooling;
+    return std::make_unique<models::Classifier>(config);
+  }
+
+  Floats embedding_rows(std::int64_t vocabulary) const {
+    const io::HostTensor& table = chain_.embedding->table;
+    const auto values = table.values<float>();
+    const std::int64_t width = table.shape[1];
+    Floats rows(index(vocabulary * width));
+    for (std::int64_t id = 0; id < table.shape[0]; ++id) {
+      std::copy_n(values.begin() + id * width, width,
+                  rows.begin() + std::int64_t{result_.ids[index(id)]} * width);
+    }
+    return rows;
+  }
+
+  /// The tensors of the stack by the last part of their names: "weight_ih_l0_reverse".
+  std::map<std::string, Floats> stack_tensors() {
+    std::map<std::string, Floats> tensors;
+    for (std::size_t layer = 0; layer < stack_.layers.size(); ++layer) {
+      const auto take = [&](std::optional<CanonicalCell>& cell, const char* ending) {
+        if (!cell) return;
+        const auto name = [&](const char* part) { return fmt::format("{}_l{}{}", part, layer, ending); };
+        tensors[name("weight_ih")] = std::move(cell->weight_ih);
+        tensors[name("weight_hh")] = std::move(cell->weight_hh);
+        tensors[name("bias_ih")] = std::move(cell->bias_ih);
+        tensors[name("bias_hh")] = std::move(cell->bias_hh);
+        tensors[name("weight_hr")] = std::move(cell->weight_hr);
+        tensors[name("weight_peephole")] = std::move(cell->weight_peephole);
+      };
+      take(stack_.layers[layer].forward, "");
+      take(stack_.layers[layer].backward, "_reverse");
+    }
+    return tensors;
+  }
+
+  void fill(const models::Model& model) {
+    std::map<std::string, Floats> parts = stack_tensors();
+    parts["output.weight"] = std::move(output_);
+    parts["output.bias"] = std::move(output_bias_);
+    if (tokenizers_.source) parts["embedding.weight"] = embedding_rows(tokenizers_.source->size());
+    if (chain_.query) {
+      const auto query = chain_.query->values<float>();
+      parts["pooling.query"] = spread_columns(Floats(query.begin(), query.end()), stack_.places,
+                                              stack_.config.output_width());
+    }
+    if (chain_.crf != nullptr) {
+      const auto take = [&](const char* name, const io::HostTensor& tensor) {
+        const auto values = tensor.values<float>();
+        parts[name] = Floats(values.begin(), values.end());
+      };
+      take("crf.transitions", chain_.crf->transitions);
+      take("crf.start", chain_.crf->start);
+      take("crf.end", chain_.crf->end);
+    }
+    io::Container& container = result_.container;
+    for (const layers::ParameterSpec& spec : model.parameters().specs()) {
+      const std::size_t dot = spec.name.find('.');
+      auto part = parts.find(spec.name);
+      if (part == parts.end()) part = parts.find(spec.name.substr(dot + 1));
+      SLUICE_ASSERT(part != parts.end());
+      container.tensors.add(spec.name, io::HostTensor::copy_of<float>(part->second, spec.shape));
+    }
+    // What training would need to know beside the model: the defaults, but for the kind.
+    const std::string run = fmt::format("[model]\nkind = \"{}\"\n", result_.kind);
+    container.text = model_files::to_json({model.configuration(), run});
+    container.blobs = model_files::to_blobs(tokenizers_);
+  }
+
+  SourceModel& source_;
+  const AssembleOptions& options_;
+  FoldedChain chain_;
+  CanonicalStack stack_;
+  Floats output_, output_bias_;  ///< [outputs, width of the stack], [outputs]
+  bool has_classes_ = false;
+  model_files::Tokenizers tokenizers_;
+  Assembled result_;
+};
+
+}  // namespace
+
+Assembled assemble(SourceModel& source, const AssembleOptions& options) {
+  return Assembly(source, options).assemble();
+}
+
+}  // namespace sluice::interchange

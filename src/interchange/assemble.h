@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "interchange/source_model.h"
+#include "io/checkpoint.h"
+
+namespace sluice::interchange {
+
+/// What a model of Sluice is to be, as far as its source does not say.
+struct AssembleOptions {
+  std::string kind = {};  ///< "features", "language_model", "tagger" or "classifier"; empty: found
+  /// The text of each id of the source, or of each label; empty: the source's, else numbers.
+  std::vector<std::string> words = {}, labels = {};
+  /// Ids of the source that mean padding, unknown, begin and end.
+  std::optional<std::int64_t> pad = {}, unknown = {}, begin = {}, end = {};
+};
+
+/// A model of Sluice made of a source.
+struct Assembled {
+  std::string kind;
+  io::Container container;
+  std::vector<std::int32_t> ids;    ///< the model's id of each id of the source
+  std::vector<std::int64_t> places; ///< where each number of the source's last layer stands in
+                                    ///< the model's output
+  /// Whether the source's one output, a sigmoid's, became the second of two classes.
+  bool second_class = false;
+};
+
+/// Makes a checkpoint (docs/checkpoint.md) of a chain, and adds to its account. Ids get the four
+/// special ones before them. Throws ErrorCode::kUnsupported, naming the layers, for a chain that no
+/// kind of model holds, and kInvalidArgument for options that don't fit it.
+Assembled assemble(SourceModel& source, const AssembleOptions& options);
+
+}  // namespace sluice::interchange

@@ -1,0 +1,117 @@
+#include "interchange/canonical_stack.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace sluice::interchange {
+namespace {
+
+const CanonicalCell& cell_of(const CanonicalLayer& layer) {
+  return layer.forward ? *layer.forward : *layer.backward;
+}
+
+std::string describe(const CanonicalCell& cell) {
+  std::string text(kernels::recurrent::name_of(cell.type));
+  if (cell.hard_sigmoid) text += " with hard_sigmoid";
+  if (!cell.weight_hr.empty()) text += " with a projection";
+  return text;
+}
+
+void require_one_cell(const std::vector<CanonicalLayer>& layers) {
+  const CanonicalLayer& first = layers.front();
+  const std::string wanted = describe(cell_of(first));
+  for (const CanonicalLayer& layer : layers) {
+    for (const std::optional<CanonicalCell>* cell : {&layer.forward, &layer.backward}) {
+      if (!*cell || describe(**cell) == wanted) continue;
+      base::fail(ErrorCode::kUnsupported,
+                 "layer '{}' is {} and layer '{}' is {}; a stack of Sluice has one cell",
+                 first.name, wanted, layer.name, describe(**cell));
+    }
+    if (!layer.forward || !layer.backward) continue;
+    const bool alike = layer.forward->hidden == layer.backward->hidden &&
+                       layer.forward->output == layer.backward->output;
+    if (alike) continue;
+    base::fail(ErrorCode::kUnsupported,
+               "layer '{}' has {} units forward and {} backward; Sluice has as many in both",
+               layer.name, layer.forward->hidden, layer.backward->hidden);
+  }
+}
+
+/// Adds peepholes of zeros where some cells have peepholes and others have none.
+void even_out_peepholes(std::vector<CanonicalLayer>& layers) {
+  std::vector<CanonicalCell*> cells;
+  for (CanonicalLayer& layer : layers) {
+    for (std::optional<CanonicalCell>* cell : {&layer.forward, &layer.backward}) {
+      if (*cell) cells.push_back(&**cell);
+    }
+  }
+  const auto has = [](const CanonicalCell* cell) { return !cell->weight_peephole.empty(); };
+  if (std::ranges::none_of(cells, has)) return;
+  for (CanonicalCell* cell : cells) {
+    cell->weight_peephole.resize(static_cast<std::size_t>(3 * cell->hidden));
+  }
+}
+
+void set_widths(models::StackConfig& config, const std::vector<CanonicalLayer>& layers) {
+  const std::int64_t directions = config.bidirectional ? 2 : 1;
+  std::vector<std::int64_t> widths, projections;
+  for (const CanonicalLayer& layer : layers) {
+    widths.push_back(cell_of(layer).hidden * directions);
+    projections.push_back(cell_of(layer).output * directions);
+  }
+  config.hidden = widths.front();
+  const auto differs = [&](std::int64_t width) { return width != config.hidden; };
+  if (std::ranges::any_of(widths, differs)) config.widths = widths;
+  if (!cell_of(layers.front()).weight_hr.empty()) config.projections = projections;
+}
+
+}  // namespace
+
+CanonicalStack stack_of(std::vector<CanonicalLayer> layers, Account& account) {
+  require_one_cell(layers);
+  even_out_peepholes(layers);
+  CanonicalStack stack;
+  const CanonicalCell& cell = cell_of(layers.front());
+  stack.config.cell = kernels::recurrent::name_of(cell.type);
+  stack.config.layers = static_cast<std::int64_t>(layers.size());
+  stack.config.dropout = 0;
+  stack.config.hard_sigmoid = cell.hard_sigmoid;
+  stack.config.peepholes = !cell.weight_peephole.empty();
+  const auto runs_backward = [](const CanonicalLayer& layer) { return layer.backward.has_value(); };
+  stack.config.bidirectional = std::ranges::any_of(layers, runs_backward);
+  set_widths(stack.config, layers);
+
+  std::int64_t width = 0;  // of the layer before, in the stack
+  for (CanonicalLayer& layer : layers) {
+    for (std::optional<CanonicalCell>* direction : {&layer.forward, &layer.backward}) {
+      if (!*direction || width == 0) continue;
+      (**direction).weight_ih = spread_columns((**direction).weight_ih, stack.places, width);
+      (**direction).input = width;
+    }
+    const std::int64_t output = cell_of(layer).output;
+    const std::int64_t first = layer.forward ? 0 : output;
+    const std::int64_t count = layer.output();
+    if (stack.config.bidirectional) {
+      const auto fill = [&](std::optional<CanonicalCell>& missing, const CanonicalCell& other,
+                            std::string_view direction) {
+        if (missing) return;
+        missing = zero_cell(other, other.input);
+        account.assume(fmt::format("layer '{}' gets a {} direction of zeros, which costs time and "
+                                   "changes no result: other layers run backward",
+                                   layer.name, direction));
+      };
+      if (layer.forward) fill(layer.backward, *layer.forward, "backward");
+      fill(layer.forward, *layer.backward, "forward");
+    }
+    stack.places.resize(static_cast<std::size_t>(count));
+    for (std::int64_t i = 0; i < count; ++i) stack.places[static_cast<std::size_t>(i)] = first + i;
+    width = output * (stack.config.bidirectional ? 2 : 1);
+  }
+  stack.layers = std::move(layers);
+  return stack;
+}
+
+}  // namespace sluice::interchange

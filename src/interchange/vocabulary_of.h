@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "data/tokenizer.h"
+#include "interchange/assemble.h"
+
+namespace sluice::interchange {
+
+/// The vocabulary of a model that knows ids alone.
+struct SourceVocabulary {
+  std::shared_ptr<const data::Tokenizer> tokenizer;
+  std::vector<std::int32_t> ids;  ///< the tokenizer's id of each id of the source
+};
+
+/// A vocabulary for a source with so many ids: the texts of `options` or of the source, else ids
+/// as decimal numbers. Adds to the source's account. Throws ErrorCode::kInvalidArgument for texts
+/// of another number, and for special ids that the source lacks.
+SourceVocabulary vocabulary_of(SourceModel& source, std::int64_t count,
+                               const AssembleOptions& options);
+
+}  // namespace sluice::interchange
