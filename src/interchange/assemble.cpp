@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 
 #include "base/check.h"
@@ -43,6 +44,7 @@ class Assembly {
     settle_activation();
     result_.kind = options_.kind.empty() ? find_kind() : options_.kind;
     const std::unique_ptr<models::Model> model = make_model();
+    pair_layers();
     fill(*model);
     return std::move(result_);
   }
@@ -55,7 +57,7 @@ class Assembly {
   void take_output(const LinearMap& map) {
     const std::int64_t width = stack_.config.output_width();
     output_.assign(map.matrix.begin(), map.matrix.end());
-    output_ = spread_columns(output_, stack_.places, width);
+    output_ = spread_columns(output_, stack_.places.back(), width);
     output_bias_.assign(map.vector.begin(), map.vector.end());
   }
 
@@ -67,7 +69,7 @@ class Assembly {
       // sigmoid(a) is the second number of softmax(0, a).
       output_.insert(output_.begin(), output_.size(), 0.0F);
       output_bias_.insert(output_bias_.begin(), 0.0F);
-      has_classes_ = result_.second_class = true;
+      has_classes_ = is_second_class_ = true;
       source_.account.find(
           fmt::format("layer '{}' ends with one sigmoid: the model has two classes, of which its "
                       "number is the probability of the second",
@@ -141,8 +143,6 @@ class Assembly {
     config.output_layer = has_output();
     config.outputs = has_output() ? outputs() : stack_.config.output_width();
     config.pooling = chain_.pooling;
-    for (std::int64_t i = 0; has_output() && i < outputs(); ++i) result_.places.push_back(i);
-    if (!has_output()) result_.places = stack_.places;
     if (has_classes_) make_labels();
     return std::make_unique<models::Features>(config);
   }
@@ -158,7 +158,6 @@ class Assembly {
           "the file has no labels, so they are numbers (say otherwise by --labels)");
     }
     tokenizers_.labels = std::make_shared<data::Labels>(std::move(labels));
-    for (std::int64_t i = 0; i < outputs(); ++i) result_.places.push_back(i);
   }
 
   std::unique_ptr<models::Model> make_language_model() {
@@ -193,7 +192,7 @@ class Assembly {
       const std::int64_t place = result_.ids[index(id)];
       std::copy_n(output_.begin() + id * width, width, weight.begin() + place * width);
       bias[index(place)] = output_bias_[index(id)];
-      result_.places.push_back(place);
+      output_places_.push_back(place);
     }
     output_ = std::move(weight);
     output_bias_ = std::move(bias);
@@ -264,6 +263,25 @@ class Assembly {
     return tensors;
   }
 
+  void pair_layers() {
+    const bool is_stack = result_.kind == "features" || result_.kind == "classifier";
+    const std::size_t count = source_.layers.size();
+    for (std::size_t at = 0, layer = 0; at < count; ++at) {
+      if (!std::holds_alternative<RecurrentLayer>(source_.layers[at])) continue;
+      result_.pairs.push_back({at, fmt::format("{}.l{}", is_stack ? "stack" : "recurrent", layer),
+                               stack_.places[layer]});
+      ++layer;
+    }
+    if (!has_output() && chain_.pooling == "none") return;
+    if (is_second_class_) output_places_ = {1};
+    if (output_places_.empty() && has_output()) {
+      output_places_.resize(output_bias_.size());
+      std::iota(output_places_.begin(), output_places_.end(), 0);
+    }
+    if (!has_output()) output_places_ = stack_.places.back();
+    result_.pairs.push_back({count - 1, "output", output_places_});
+  }
+
   void fill(const models::Model& model) {
     std::map<std::string, Floats> parts = stack_tensors();
     parts["output.weight"] = std::move(output_);
@@ -271,8 +289,8 @@ class Assembly {
     if (tokenizers_.source) parts["embedding.weight"] = embedding_rows(tokenizers_.source->size());
     if (chain_.query) {
       const auto query = chain_.query->values<float>();
-      parts["pooling.query"] = spread_columns(Floats(query.begin(), query.end()), stack_.places,
-                                              stack_.config.output_width());
+      parts["pooling.query"] = spread_columns(Floats(query.begin(), query.end()),
+                                              stack_.places.back(), stack_.config.output_width());
     }
     if (chain_.crf != nullptr) {
       const auto take = [&](const char* name, const io::HostTensor& tensor) {
@@ -302,7 +320,9 @@ class Assembly {
   FoldedChain chain_;
   CanonicalStack stack_;
   Floats output_, output_bias_;  ///< [outputs, width of the stack], [outputs]
+  std::vector<std::int64_t> output_places_;  ///< of the source's outputs; empty: as they stand
   bool has_classes_ = false;
+  bool is_second_class_ = false;  ///< the source's one output is the second of two classes
   model_files::Tokenizers tokenizers_;
   Assembled result_;
 };

@@ -21,13 +21,16 @@ struct AssembleOptions {
 
 /// A model of Sluice made of a source.
 struct Assembled {
+  /// The layer of the model that puts out what a layer of the source does.
+  struct Pair {
+    std::size_t source;                ///< its index in SourceModel::layers
+    std::string layer;                 ///< the name in `sluice check`: "stack.l0", "output"
+    std::vector<std::int64_t> places;  ///< of each number that the source's layer puts out
+  };
   std::string kind;
   io::Container container;
-  std::vector<std::int32_t> ids;    ///< the model's id of each id of the source
-  std::vector<std::int64_t> places; ///< where each number of the source's last layer stands in
-                                    ///< the model's output
-  /// Whether the source's one output, a sigmoid's, became the second of two classes.
-  bool second_class = false;
+  std::vector<std::int32_t> ids = {};  ///< the model's id of each id of the source
+  std::vector<Pair> pairs = {};        ///< recurrent layers, then the output
 };
 
 /// Makes a checkpoint (docs/checkpoint.md) of a chain, and adds to its account. Ids get the four

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/check.h"
 
@@ -88,7 +89,7 @@ CanonicalStack stack_of(std::vector<CanonicalLayer> layers, Account& account) {
   for (CanonicalLayer& layer : layers) {
     for (std::optional<CanonicalCell>* direction : {&layer.forward, &layer.backward}) {
       if (!*direction || width == 0) continue;
-      (**direction).weight_ih = spread_columns((**direction).weight_ih, stack.places, width);
+      (**direction).weight_ih = spread_columns((**direction).weight_ih, stack.places.back(), width);
       (**direction).input = width;
     }
     const std::int64_t output = cell_of(layer).output;
@@ -106,8 +107,8 @@ CanonicalStack stack_of(std::vector<CanonicalLayer> layers, Account& account) {
       if (layer.forward) fill(layer.backward, *layer.forward, "backward");
       fill(layer.forward, *layer.backward, "forward");
     }
-    stack.places.resize(static_cast<std::size_t>(count));
-    for (std::int64_t i = 0; i < count; ++i) stack.places[static_cast<std::size_t>(i)] = first + i;
+    std::vector<std::int64_t>& places = stack.places.emplace_back(static_cast<std::size_t>(count));
+    std::iota(places.begin(), places.end(), first);
     width = output * (stack.config.bidirectional ? 2 : 1);
   }
   stack.layers = std::move(layers);

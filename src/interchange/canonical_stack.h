@@ -15,8 +15,8 @@ namespace sluice::interchange {
 struct CanonicalStack {
   models::StackConfig config;  ///< dropout is 0
   std::vector<CanonicalLayer> layers;
-  /// For each number of the chain's last output, the place where the stack puts it out.
-  std::vector<std::int64_t> places;
+  /// For each number that a layer of the source puts out, its place in the layer's output here.
+  std::vector<std::vector<std::int64_t>> places = {};
 };
 
 /// Makes the layers alike. Where some run in one direction and others in two, or backward alone,

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <filesystem>
+
+#include "interchange/read_options.h"
+#include "interchange/source_format.h"
+#include "interchange/source_model.h"
+
+namespace sluice::interchange {
+
+/// Reads a model of any format but Sluice's own. Throws as the readers do, and
+/// ErrorCode::kInvalidArgument for answers that nobody asked for.
+SourceModel read_source(const std::filesystem::path& path, SourceFormat format,
+                        const ReadOptions& options);
+
+}  // namespace sluice::interchange
