@@ -25,6 +25,7 @@ void add_export_embeddings(CLI::App& program);
 /// `program` must outlive its parsing.
 void add_reference(CLI::App& program);
 void add_quantize(CLI::App& program);
+void add_convert(CLI::App& program);
 void add_report(CLI::App& program);
 void add_info(CLI::App& program);
 void add_data(CLI::App& program);

@@ -64,6 +64,7 @@ int main(int argc, char** argv) {
     sluice::app::add_check(program);
     sluice::app::add_average(program);
     sluice::app::add_quantize(program);
+    sluice::app::add_convert(program);
     sluice::app::add_report(program);
     sluice::app::add_export_embeddings(program);
     sluice::app::add_info(program);

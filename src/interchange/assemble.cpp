@@ -76,9 +76,10 @@ class Assembly {
                       chain_.output_name));
       return;
     }
-    refuse(fmt::format("layer '{}' ends with {}; Sluice's models end with linear outputs or a "
-                       "softmax",
-                       chain_.output_name, activation.name));
+    refuse(
+        fmt::format("layer '{}' ends with {}; Sluice's models end with linear outputs or a "
+                    "softmax",
+                    chain_.output_name, activation.name));
   }
 
   std::int64_t outputs() const { return static_cast<std::int64_t>(output_bias_.size()); }
@@ -88,8 +89,9 @@ class Assembly {
   std::string find_kind() {
     if (chain_.embedding == nullptr) return "features";
     if (!has_output()) {
-      refuse("it has an embedding but no linear output, so it is no model that reads texts; take "
-             "the recurrent part alone, with --subgraph");
+      refuse(
+          "it has an embedding but no linear output, so it is no model that reads texts; take "
+          "the recurrent part alone, with --subgraph");
     }
     if (chain_.pooling != "none") return "classifier";
     const bool may_go_on =
@@ -119,7 +121,8 @@ class Assembly {
     AssembleOptions words = options_;
     if (!words.pad) words.pad = chain_.embedding->padding;
     SourceVocabulary vocabulary = vocabulary_of(source_, source_ids(), words);
-    tokenizers_.source = vocabulary.tokenizer;
+    (result_.kind == "language_model" ? tokenizers_.target : tokenizers_.source) =
+        vocabulary.tokenizer;
     result_.ids = std::move(vocabulary.ids);
     SLUICE_CHECK(chain_.crf == nullptr || result_.kind == "tagger",
                  "'{}' has a CRF, so it can't be a {}; use --kind tagger", source_.path,
@@ -172,7 +175,7 @@ class Assembly {
     if (projections.size() > 1) refuse("the layers of a language model have one projection");
     models::LanguageModelConfig config;
     config.cell = stack.cell;
-    config.vocabulary = tokenizers_.source->size();
+    config.vocabulary = tokenizers_.target->size();
     config.embedding = chain_.embedding->table.shape[1];
     config.hidden = stack.hidden;
     config.layers = stack.layers;
@@ -199,7 +202,8 @@ class Assembly {
     const std::set<std::int32_t> ids(result_.ids.begin(), result_.ids.end());
     if (ids.contains(data::kBosId)) return;
     source_.account.assume(
-        "no id begins a text, so texts begin with an embedding of zeros (say otherwise by --begin)");
+        "no id begins a text, so texts begin with an embedding of zeros (say otherwise by "
+        "--begin)");
   }
 
   std::unique_ptr<models::Model> make_tagger() {
@@ -249,7 +253,9 @@ class Assembly {
     for (std::size_t layer = 0; layer < stack_.layers.size(); ++layer) {
       const auto take = [&](std::optional<CanonicalCell>& cell, const char* ending) {
         if (!cell) return;
-        const auto name = [&](const char* part) { return fmt::format("{}_l{}{}", part, layer, ending); };
+        const auto name = [&](const char* part) {
+          return fmt::format("{}_l{}{}", part, layer, ending);
+        };
         tensors[name("weight_ih")] = std::move(cell->weight_ih);
         tensors[name("weight_hh")] = std::move(cell->weight_hh);
         tensors[name("bias_ih")] = std::move(cell->bias_ih);
@@ -286,7 +292,9 @@ class Assembly {
     std::map<std::string, Floats> parts = stack_tensors();
     parts["output.weight"] = std::move(output_);
     parts["output.bias"] = std::move(output_bias_);
-    if (tokenizers_.source) parts["embedding.weight"] = embedding_rows(tokenizers_.source->size());
+    for (const auto& tokenizer : {tokenizers_.source, tokenizers_.target}) {
+      if (tokenizer) parts["embedding.weight"] = embedding_rows(tokenizer->size());
+    }
     if (chain_.query) {
       const auto query = chain_.query->values<float>();
       parts["pooling.query"] = spread_columns(Floats(query.begin(), query.end()),
@@ -319,7 +327,7 @@ class Assembly {
   const AssembleOptions& options_;
   FoldedChain chain_;
   CanonicalStack stack_;
-  Floats output_, output_bias_;  ///< [outputs, width of the stack], [outputs]
+  Floats output_, output_bias_;              ///< [outputs, width of the stack], [outputs]
   std::vector<std::int64_t> output_places_;  ///< of the source's outputs; empty: as they stand
   bool has_classes_ = false;
   bool is_second_class_ = false;  ///< the source's one output is the second of two classes

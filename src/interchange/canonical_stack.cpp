@@ -100,9 +100,10 @@ CanonicalStack stack_of(std::vector<CanonicalLayer> layers, Account& account) {
                             std::string_view direction) {
         if (missing) return;
         missing = zero_cell(other, other.input);
-        account.assume(fmt::format("layer '{}' gets a {} direction of zeros, which costs time and "
-                                   "changes no result: other layers run backward",
-                                   layer.name, direction));
+        account.assume(
+            fmt::format("layer '{}' gets a {} direction of zeros, which costs time and "
+                        "changes no result: other layers run backward",
+                        layer.name, direction));
       };
       if (layer.forward) fill(layer.backward, *layer.forward, "backward");
       fill(layer.forward, *layer.backward, "forward");

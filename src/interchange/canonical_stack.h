@@ -27,8 +27,8 @@ CanonicalStack stack_of(std::vector<CanonicalLayer> layers, Account& account);
 
 /// Columns moved to places of a row with `width` columns; the others are zero.
 template <typename T>
-std::vector<T> spread_columns(const std::vector<T>& matrix,
-                              const std::vector<std::int64_t>& places, std::int64_t width) {
+std::vector<T> spread_columns(const std::vector<T>& matrix, const std::vector<std::int64_t>& places,
+                              std::int64_t width) {
   const std::size_t columns = places.size();
   const std::size_t rows = columns == 0 ? 0 : matrix.size() / columns;
   std::vector<T> result(rows * static_cast<std::size_t>(width));

@@ -88,8 +88,9 @@ class Folding {
   }
   void require_width(std::string_view name, std::int64_t reads) const {
     if (width_ == 0 || reads == width_) return;
-    base::fail(ErrorCode::kFormat, "'{}': layer '{}' reads {} numbers, but what is before it has {}",
-               source_.path, name, reads, width_);
+    base::fail(ErrorCode::kFormat,
+               "'{}': layer '{}' reads {} numbers, but what is before it has {}", source_.path,
+               name, reads, width_);
   }
 
   void add(const EmbeddingLayer& layer) {

@@ -63,8 +63,9 @@ class Reader {
       refuse("is a model of kind " + kind + ", which is no chain of layers; use --to torch");
     }
     if (tokenizers_.labels) model_.labels = tokenizers_.labels->names();
-    for (std::int32_t id = 0; tokenizers_.source && id < tokenizers_.source->size(); ++id) {
-      model_.pieces.push_back(tokenizers_.source->piece(id));
+    const auto& tokenizer = tokenizers_.source ? tokenizers_.source : tokenizers_.target;
+    for (std::int32_t id = 0; tokenizer && id < tokenizer->size(); ++id) {
+      model_.pieces.push_back(tokenizer->piece(id));
     }
     return std::move(model_);
   }
@@ -125,15 +126,14 @@ class Reader {
     for (std::size_t i = 0; i < mean.size(); ++i) {
       shift.push_back(static_cast<float>(-double{mean[i]} * scale[i]));
     }
-    model_.layers.emplace_back(
-        AffineLayer{.name = "input",
-                    .scale = HostTensor::copy_of<float>(scale, {features}),
-                    .shift = HostTensor::copy_of<float>(shift, {features})});
+    model_.layers.emplace_back(AffineLayer{.name = "input",
+                                           .scale = HostTensor::copy_of<float>(scale, {features}),
+                                           .shift = HostTensor::copy_of<float>(shift, {features})});
   }
 
   void add_embedding(std::int64_t vocabulary, std::int64_t width) {
-    model_.layers.emplace_back(
-        EmbeddingLayer{.name = "embedding", .table = tensor("embedding.weight", {vocabulary, width})});
+    model_.layers.emplace_back(EmbeddingLayer{
+        .name = "embedding", .table = tensor("embedding.weight", {vocabulary, width})});
   }
 
   /// `options` has the options of cells.
@@ -176,8 +176,7 @@ class Reader {
   }
 
   Convention convention_for(const CanonicalCell& cell) const {
-    const bool needs_cudnn =
-        convention_ == Convention::kTensorflow && cell.type == CellType::kGru;
+    const bool needs_cudnn = convention_ == Convention::kTensorflow && cell.type == CellType::kGru;
     return needs_cudnn ? Convention::kTensorflowCudnnGru : convention_;
   }
 

@@ -22,7 +22,8 @@ using namespace std::string_view_literals;
 constexpr std::string_view kHdf5 = "\x89HDF\r\n\x1a\n"sv;
 constexpr std::string_view kZip = "PK\x03\x04"sv;
 /// The first pickle of files of PyTorch before 1.6: its magic number.
-constexpr std::string_view kTorchLegacy = "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."sv;
+constexpr std::string_view kTorchLegacy =
+    "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."sv;
 /// The end of a sorted table of TensorFlow.
 constexpr std::string_view kTable = "\x57\xfb\x80\x8b\x24\x75\x47\xdb"sv;
 

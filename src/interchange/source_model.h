@@ -142,8 +142,8 @@ struct CrfLayer {
   io::HostTensor start, end;   ///< [labels]
 };
 
-using SourceLayer = std::variant<EmbeddingLayer, RecurrentLayer, LinearLayer, AffineLayer,
-                                 PoolingLayer, CrfLayer>;
+using SourceLayer =
+    std::variant<EmbeddingLayer, RecurrentLayer, LinearLayer, AffineLayer, PoolingLayer, CrfLayer>;
 
 /// A model of another program: a chain of layers.
 struct SourceModel {

@@ -82,8 +82,8 @@ SourceVocabulary vocabulary_of(SourceModel& source, std::int64_t count,
   pieces = usable_texts(std::move(pieces), characters);
   std::string payload;
   for (const std::string& piece : pieces) payload += characters ? piece : piece + "\n";
-  result.tokenizer = characters ? data::parse_char_tokenizer(payload)
-                                : data::parse_word_tokenizer(payload);
+  result.tokenizer =
+      characters ? data::parse_char_tokenizer(payload) : data::parse_word_tokenizer(payload);
   return result;
 }
 

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <toml++/toml.h>
 
 #include <algorithm>
 #include <array>
 #include <set>
-#include <toml++/toml.hpp>
 
 #include "base/check.h"
 #include "base/suggest.h"
@@ -20,8 +20,8 @@ using io::HostTensor;
 
 constexpr std::uint64_t kLargestMap = 1 << 20;
 
-constexpr std::array<std::string_view, 6> kTensors{"weight_ih",       "weight_hh", "bias_ih",
-                                                   "bias_hh", "weight_peephole", "weight_hr"};
+constexpr std::array<std::string_view, 6> kTensors{"weight_ih", "weight_hh",       "bias_ih",
+                                                   "bias_hh",   "weight_peephole", "weight_hr"};
 
 HostTensor transposed(const HostTensor& matrix) {
   const std::int64_t rows = matrix.shape[0], columns = matrix.shape[1];
@@ -58,9 +58,9 @@ class Reader {
 
   SourceModel read() {
     const toml::table root = parse();
-    refuse_other_keys(root, "", std::array<std::string_view, 4>{"embedding", "layer", "pooling",
-                                                                "output"});
-    model_.format = arrays_.format() + " of plain arrays, by '" + path_ + "'";
+    refuse_other_keys(root, "",
+                      std::array<std::string_view, 4>{"embedding", "layer", "pooling", "output"});
+    model_.format = arrays_.format() + ", read by '" + path_ + "'";
     model_.path = arrays_.path().native();
     if (const toml::table* table = root["embedding"].as_table()) read_embedding(*table);
     const toml::array* layers = root["layer"].as_array();
@@ -161,8 +161,8 @@ class Reader {
   }
 
   void read_layer(const toml::table& table) {
-    std::vector<std::string_view> keys{"cell",         "gates",      "transposed",
-                                       "forget_bias",  "hard_sigmoid", "keeps_by_complement",
+    std::vector<std::string_view> keys{"cell",        "gates",        "transposed",
+                                       "forget_bias", "hard_sigmoid", "keeps_by_complement",
                                        "backward"};
     keys.insert(keys.end(), kTensors.begin(), kTensors.end());
     refuse_other_keys(table, "[[layer]]", keys);
@@ -249,13 +249,13 @@ class Reader {
   }
 
   void read_output(const toml::table& table) {
-    refuse_other_keys(table, "[output]",
-                      std::array<std::string_view, 4>{"weight", "bias", "activation", "transposed"});
-    LinearLayer layer{
-        .name = "output",
-        .weight = required(table, "weight", value(table, "transposed", false), 2),
-        .bias = tensor(table, "bias", false, 1),
-        .activation = {value<std::string>(table, "activation", "linear")}};
+    refuse_other_keys(
+        table, "[output]",
+        std::array<std::string_view, 4>{"weight", "bias", "activation", "transposed"});
+    LinearLayer layer{.name = "output",
+                      .weight = required(table, "weight", value(table, "transposed", false), 2),
+                      .bias = tensor(table, "bias", false, 1),
+                      .activation = {value<std::string>(table, "activation", "linear")}};
     if (layer.bias && layer.bias->shape[0] != layer.weight.shape[0]) {
       refuse(table, fmt::format("the bias has {} numbers for {} outputs", layer.bias->shape[0],
                                 layer.weight.shape[0]));

@@ -25,8 +25,7 @@ HostTensor tensor_of(const io::NpyArray& array, const std::string& where) {
   HostTensor tensor = HostTensor::make(base::DType::kFloat32, base::Shape(std::span(array.shape)));
   const auto values = tensor.values<float>();
   for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] =
-        array.is_integer ? static_cast<float>(array.integers[i]) : array.floats[i];
+    values[i] = array.is_integer ? static_cast<float>(array.integers[i]) : array.floats[i];
   }
   return tensor;
 }
@@ -65,16 +64,14 @@ NamedArrays open_safetensors_arrays(const fs::path& path) {
 
 NamedArrays open_torch_arrays(const fs::path& path) {
   using io::formats::TorchFormat;
-  const auto file =
-      std::make_shared<io::formats::TorchFile>(io::formats::TorchFile::open(path));
+  const auto file = std::make_shared<io::formats::TorchFile>(io::formats::TorchFile::open(path));
   std::vector<NamedArrays::Entry> entries;
   for (const io::formats::TorchTensor& tensor : file->tensors()) {
     entries.push_back({tensor.name, tensor.view.sizes});
   }
   const char* format = file->format() == TorchFormat::kTorchScript ? "a TorchScript archive"
-                       : file->format() == TorchFormat::kLegacy
-                           ? "a PyTorch file of before 1.6"
-                           : "a PyTorch file";
+                       : file->format() == TorchFormat::kLegacy    ? "a PyTorch file of before 1.6"
+                                                                   : "a PyTorch file";
   return {format, path, std::move(entries),
           [file](const std::string& name) { return file->read(name); }, true};
 }

@@ -76,8 +76,8 @@ class Walk {
 
 NamedArrays open_pickle_arrays(const fs::path& path) {
   const std::string where = "'" + path.native() + "'";
-  const auto pickle = std::make_shared<Pickle>(
-      Pickle::parse(io::read_file(path, kLargestFile), where));
+  const auto pickle =
+      std::make_shared<Pickle>(Pickle::parse(io::read_file(path, kLargestFile), where));
   const auto walk = std::make_shared<Walk>(where);
   walk->visit(pickle->root(), "", 0);
   const auto read = [pickle, walk, where](const std::string& name) {

@@ -29,8 +29,8 @@ std::optional<Place> place_of(std::string_view name) {
   Place place;
   if (dot != std::string_view::npos) place.prefix = name.substr(0, dot + 1);
   std::string_view rest = name.substr(place.prefix.size());
-  const auto part = std::ranges::find_if(
-      kParts, [&](std::string_view one) { return rest.starts_with(one); });
+  const auto part =
+      std::ranges::find_if(kParts, [&](std::string_view one) { return rest.starts_with(one); });
   if (part == kParts.end()) return std::nullopt;
   place.part = *part;
   rest.remove_prefix(part->size());
@@ -101,9 +101,8 @@ class ModuleReader {
   }
 
   void set_kind(SourceCell& cell, const base::Shape& weights, const std::string& layer) const {
-    const std::int64_t gates = cell.hidden == 0 || weights[0] % cell.hidden != 0
-                                   ? 0
-                                   : weights[0] / cell.hidden;
+    const std::int64_t gates =
+        cell.hidden == 0 || weights[0] % cell.hidden != 0 ? 0 : weights[0] / cell.hidden;
     if (gates == 4) {
       cell.kind = CellKind::kLstm;
     } else if (gates == 3) {
@@ -117,9 +116,10 @@ class ModuleReader {
                    arrays_.path().native(), module_.name());
       cell.candidate = {*asked};
     } else {
-      fail(fmt::format("has {} rows for {} units in layer '{}', which is no LSTM (4 times), GRU (3) "
-                       "or RNN (1)",
-                       weights[0], cell.hidden, layer));
+      fail(
+          fmt::format("has {} rows for {} units in layer '{}', which is no LSTM (4 times), GRU (3) "
+                      "or RNN (1)",
+                      weights[0], cell.hidden, layer));
     }
   }
 

@@ -15,7 +15,7 @@ namespace sluice::interchange {
 
 /// A module of nn.LSTM, nn.GRU, nn.RNN or of their cells, by the names of its tensors.
 struct TorchModule {
-  std::string prefix;  ///< "encoder.lstm."; empty if names have none
+  std::string prefix;    ///< "encoder.lstm."; empty if names have none
   bool is_cell = false;  ///< names end without a layer's number: nn.LSTMCell
   /// Of each layer and direction the names of its tensors, by their parts: "weight_ih".
   using Direction = std::map<std::string, std::string, std::less<>>;

@@ -59,7 +59,8 @@ class Reader {
     const std::string all = names_of(found);
     if (!options_.subgraph.empty()) {
       std::erase_if(found, [&](const TorchModule& module) {
-        return module.name() != options_.subgraph && !module.prefix.starts_with(options_.subgraph + ".");
+        return module.name() != options_.subgraph &&
+               !module.prefix.starts_with(options_.subgraph + ".");
       });
       SLUICE_CHECK(!found.empty(), "'{}' has no recurrent module '{}'; it has: {}", path(),
                    options_.subgraph, all);
@@ -193,9 +194,9 @@ class Reader {
     set_target(layer);
     model_.layers.emplace_back(std::move(layer));
     if (!pooled_) {
-      model_.account.assume(fmt::format(
-          "'{}' reads every step (say otherwise by --set pooling=last, mean or max)",
-          module_of(name)));
+      model_.account.assume(
+          fmt::format("'{}' reads every step (say otherwise by --set pooling=last, mean or max)",
+                      module_of(name)));
     }
   }
 
@@ -206,8 +207,8 @@ class Reader {
     if (target == "classes") layer.activation = {"softmax"};
     const bool reads_ids = std::holds_alternative<EmbeddingLayer>(model_.layers.front());
     if (!target.empty() || reads_ids) return;
-    model_.account.assume(fmt::format(
-        "'{}' puts out values (say otherwise by --set target=classes)", layer.name));
+    model_.account.assume(
+        fmt::format("'{}' puts out values (say otherwise by --set target=classes)", layer.name));
   }
 
   /// The scores of pytorch-crf: transitions, start_transitions and end_transitions.

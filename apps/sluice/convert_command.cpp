@@ -1,0 +1,71 @@
+#include <cstdio>
+#include <memory>
+
+#include "commands.h"
+#include "sluice/convert.h"
+
+namespace sluice::app {
+namespace {
+
+void add_vocabulary_options(CLI::App& command, ConvertRequest& request) {
+  command.add_option("--words", request.words,
+                     "A file with the text of each id a line, in their order; without it, texts "
+                     "are ids as numbers");
+  command.add_option("--labels", request.labels,
+                     "A file with the name of each label a line, in their order");
+  command.add_option("--pad", request.pad, "The id of the source that means padding");
+  command.add_option("--unknown", request.unknown, "The id that means an unknown word");
+  command.add_option("--begin", request.begin, "The id that begins a text");
+  command.add_option("--end", request.end, "The id that ends a text");
+}
+
+}  // namespace
+
+void add_convert(CLI::App& program) {
+  const auto request = std::make_shared<ConvertRequest>();
+  CLI::App* command = program.add_subcommand(
+      "convert", "Bring a model from another program, or take one there, and prove the result");
+  command
+      ->add_option("source", request->source,
+                   "The model: a file, a folder, or the prefix of a checkpoint of TensorFlow; its "
+                   "content tells the format")
+      ->required();
+  command->add_option("-o,--output", request->target,
+                      "What to make: a checkpoint folder, or the target's file, folder or prefix; "
+                      "without it, the source is only described");
+  command->add_option("--to", request->to, "The format to write")
+      ->check(CLI::IsMember({"sluice", "torch", "keras", "tf1", "pb", "savedmodel", "onnx"}))
+      ->capture_default_str();
+  command->add_flag("--verify", request->verify,
+                    "Compare all layers with the source's own equations in double precision, on "
+                    "random input");
+  command->add_option("--seed", request->seed, "Seed of that input")->capture_default_str();
+  command
+      ->add_option("--set", request->answers,
+                   "KEY=VALUE: what the source does not say; the message that asks for it "
+                   "names the key")
+      ->take_all();
+  command
+      ->add_option("--kind", request->kind, "Kind of model to make, where the layers leave it open")
+      ->check(CLI::IsMember({"features", "language_model", "tagger", "classifier"}));
+  command->add_option("--subgraph", request->subgraph,
+                      "Take only this recurrent layer, module or node, as a model of features");
+  command->add_option("--map", request->map,
+                      "A file (TOML) that says what the arrays of an .npz file or a pickle are");
+  add_vocabulary_options(*command, *request);
+  command->footer(
+      "Reads PyTorch (.pt, .safetensors), Keras (.keras, .h5), TensorFlow (checkpoints, frozen\n"
+      "graphs, SavedModels), ONNX and NumPy, without any of these programs. Each conversion "
+      "prints\n"
+      "what it found and where, what it assumed, and what it left out.\n\n"
+      "  sluice convert tagger.pt -o runs/tagger --verify\n"
+      "  sluice convert old.h5 -o runs/old --verify --labels labels.txt\n"
+      "  sluice convert runs/de/best -o model.onnx --to onnx --verify");
+  command->callback([request] {
+    const ConvertReport report = convert(*request);
+    std::printf("%s", to_text(report).c_str());
+    if (!request->target.empty()) std::printf("%s: written\n", request->target.c_str());
+  });
+}
+
+}  // namespace sluice::app

@@ -1,0 +1,200 @@
+#include "api/conversion_check.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <numeric>
+#include <random>
+
+#include "base/check.h"
+#include "checking/comparison.h"
+#include "checking/layer_values.h"
+#include "checking/tolerance.h"
+#include "interchange/evaluate/evaluate.h"
+#include "model_files/batch_upload.h"
+#include "model_files/loaded_model.h"
+#include "model_files/plan_cache.h"
+#include "models/features.h"
+#include "runtime/threads.h"
+
+namespace sluice::api {
+namespace {
+
+using checking::LayerValues;
+using interchange::LayerOutput;
+using interchange::Sequence;
+using interchange::SourceModel;
+
+/// Steps of each row. Different ones prove that a backward direction starts at a row's own end.
+constexpr std::array<std::int32_t, 4> kLengths{24, 17, 2, 1};
+constexpr std::int64_t kSteps = kLengths[0];
+constexpr auto kRows = static_cast<std::int64_t>(kLengths.size());
+
+/// Random input of the source, and the same as a batch of the model.
+class Inputs {
+ public:
+  Inputs(const SourceModel& source, const interchange::Assembled& made, std::uint64_t seed)
+      : engine_(seed) {
+    for (const std::int32_t length : kLengths) {
+      if (const auto* embedding =
+              std::get_if<interchange::EmbeddingLayer>(&source.layers.front())) {
+        add_ids(length, embedding->table.shape[0]);
+      } else {
+        add_frames(length, width_of(source.layers.front()));
+      }
+    }
+    make_batch(source, made);
+  }
+
+  const data::Batch& batch() const { return batch_; }
+  std::vector<LayerOutput> evaluate(const SourceModel& source, std::size_t row) const {
+    return ids_.empty() ? interchange::evaluate(source, frames_[row])
+                        : interchange::evaluate(source, ids_[row]);
+  }
+
+ private:
+  static std::int64_t width_of(const interchange::SourceLayer& layer) {
+    if (const auto* recurrent = std::get_if<interchange::RecurrentLayer>(&layer)) {
+      return recurrent->input();
+    }
+    if (const auto* linear = std::get_if<interchange::LinearLayer>(&layer)) {
+      return linear->weight.shape[1];
+    }
+    return std::get<interchange::AffineLayer>(layer).scale.shape[0];
+  }
+
+  void add_ids(std::int64_t length, std::int64_t vocabulary) {
+    std::uniform_int_distribution<std::int64_t> draw(0, vocabulary - 1);
+    std::vector<std::int64_t>& ids = ids_.emplace_back();
+    for (std::int64_t i = 0; i < length; ++i) ids.push_back(draw(engine_));
+  }
+  void add_frames(std::int64_t length, std::int64_t width) {
+    std::normal_distribution<double> draw;
+    Sequence& frames = frames_.emplace_back(interchange::make_sequence(length, width));
+    // Both sides get the same float32 numbers.
+    for (double& value : frames.values) value = static_cast<float>(draw(engine_));
+  }
+
+  void make_batch(const SourceModel& source, const interchange::Assembled& made) {
+    batch_.rows = kRows;
+    batch_.source_time = batch_.target_time = kSteps;
+    batch_.source_lengths.assign(kLengths.begin(), kLengths.end());
+    batch_.target_lengths = batch_.source_lengths;
+    batch_.global_row = {0, 1, 2, 3};
+    const bool pools = std::ranges::any_of(source.layers, [](const auto& layer) {
+      return std::holds_alternative<interchange::PoolingLayer>(layer);
+    });
+    if (pools) {
+      batch_.target_time = 1;
+      batch_.target_lengths.assign(kLengths.size(), 1);
+    }
+    if (ids_.empty()) {
+      const std::int64_t width = frames_.front().width;
+      batch_.features.resize(static_cast<std::size_t>(kSteps * kRows * width));
+      for_each_step([&](std::size_t row, std::int64_t step, std::size_t place) {
+        const double* from = frames_[row].row(step);
+        std::copy_n(from, width,
+                    batch_.features.begin() + static_cast<std::int64_t>(place) * width);
+      });
+    } else {
+      batch_.source.resize(static_cast<std::size_t>(kSteps * kRows));
+      for_each_step([&](std::size_t row, std::int64_t step, std::size_t place) {
+        const std::int64_t id = ids_[row][static_cast<std::size_t>(step)];
+        batch_.source[place] = made.ids[static_cast<std::size_t>(id)];
+      });
+    }
+    if (made.kind == "language_model") {
+      batch_.target_in = std::move(batch_.source);
+      batch_.source.clear();
+      batch_.source_lengths.clear();
+      batch_.source_time = 0;
+    }
+    // Targets count in a loss that nobody reads.
+    const auto targets = static_cast<std::size_t>(batch_.target_time * kRows);
+    batch_.target_out.assign(targets, 0);
+  }
+  template <typename Use>
+  static void for_each_step(const Use& use) {
+    for (std::size_t row = 0; row < kLengths.size(); ++row) {
+      for (std::int64_t step = 0; step < kLengths[row]; ++step) {
+        use(row, step, static_cast<std::size_t>(step * kRows) + row);
+      }
+    }
+  }
+
+  std::mt19937_64 engine_;
+  std::vector<std::vector<std::int64_t>> ids_;
+  std::vector<Sequence> frames_;
+  data::Batch batch_;
+};
+
+/// The numbers of the source's layer as the model lays them out.
+LayerValues reference_of(const LayerValues& like, const interchange::Assembled::Pair& pair,
+                         const std::vector<std::vector<LayerOutput>>& rows) {
+  LayerValues reference = like;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    const Sequence& output = rows[row][pair.source].value;
+    SLUICE_ASSERT(output.width == std::ssize(pair.places) && output.steps <= like.steps);
+    for (std::int64_t step = 0; step < output.steps; ++step) {
+      const std::int64_t first = (step * like.rows + static_cast<std::int64_t>(row)) * like.width;
+      for (std::int64_t i = 0; i < output.width; ++i) {
+        reference
+            .values[static_cast<std::size_t>(first + pair.places[static_cast<std::size_t>(i)])] =
+            static_cast<float>(output.row(step)[i]);
+      }
+    }
+  }
+  return reference;
+}
+
+}  // namespace
+
+CheckReport check_conversion(const SourceModel& source, const interchange::Assembled& made,
+                             std::uint64_t seed) {
+  const Inputs inputs(source, made, seed);
+  const std::unique_ptr<runtime::Device> device = runtime::open_device("cpu");
+  runtime::Context context(*device);
+  runtime::use_threads(context, 0);
+  const model_files::LoadedModel loaded = model_files::load_model(context, made.container);
+  model_files::PlanCache plans(*loaded.model);
+  model_files::BatchUpload upload;
+  data::Batch host = inputs.batch();
+  const std::string& kind = made.kind;
+  if (kind == "features" && loaded.tokenizers.labels == nullptr) {
+    const auto* features = dynamic_cast<const models::Features*>(loaded.model.get());
+    SLUICE_ASSERT(features != nullptr);
+    host.values.assign(
+        host.target_out.size() * static_cast<std::size_t>(features->config().outputs), 0);
+    host.target_out.clear();
+  }
+  const models::Batch batch = upload.upload(context, host);
+  checking::Recorder recorder;
+  models::Pass pass;
+  pass.probe = &recorder;
+  models::TrainingPlan& plan = plans.plan(context, batch.extent, false);
+  plan.evaluate(context, plans.arena(), batch, pass);
+  context.synchronize();
+
+  std::vector<std::vector<LayerOutput>> rows;
+  for (std::size_t row = 0; row < kLengths.size(); ++row) {
+    rows.push_back(inputs.evaluate(source, row));
+  }
+  const checking::Rounding rounding = checking::rounding_of(context.precision());
+  checking::Comparison comparison([&](const LayerValues& layer) {
+    return checking::tolerance_of(rounding, rounding, layer.sums);
+  });
+  const std::array<std::int64_t, kLengths.size()> rows_of_batch{0, 1, 2, 3};
+  CheckReport report;
+  for (const interchange::Assembled::Pair& pair : made.pairs) {
+    const LayerValues* layer = recorder.find(pair.layer);
+    SLUICE_ASSERT(layer != nullptr);
+    comparison.add(*layer, reference_of(*layer, pair, rows), rows_of_batch);
+  }
+  report.side = "the converted model, float32 on the CPU";
+  report.reference = "the equations of " + source.format + ", float64";
+  report.inputs = kRows;
+  report.layers = comparison.layers();
+  return report;
+}
+
+}  // namespace sluice::api

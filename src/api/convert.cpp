@@ -1,0 +1,178 @@
+#include "sluice/convert.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "api/conversion_check.h"
+#include "api/output_folder.h"
+#include "base/check.h"
+#include "base/suggest.h"
+#include "data/line_reader.h"
+#include "interchange/assemble.h"
+#include "interchange/model_chain.h"
+#include "interchange/read_source.h"
+#include "interchange/source_format.h"
+#include "interchange/write_target.h"
+#include "io/checkpoint.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using interchange::SourceFormat;
+using interchange::SourceModel;
+
+std::vector<std::string> lines_of(const std::string& path) {
+  return path.empty() ? std::vector<std::string>() : data::read_lines(path);
+}
+
+interchange::ReadOptions read_options(const ConvertRequest& request) {
+  interchange::ReadOptions options;
+  options.subgraph = request.subgraph;
+  options.map = request.map;
+  for (const std::string& answer : request.answers) options.answer(answer);
+  return options;
+}
+
+interchange::AssembleOptions assemble_options(const ConvertRequest& request) {
+  return {.kind = request.kind,
+          .words = lines_of(request.words),
+          .labels = lines_of(request.labels),
+          .pad = request.pad,
+          .unknown = request.unknown,
+          .begin = request.begin,
+          .end = request.end};
+}
+
+std::string describe(const interchange::SourceCell& cell) {
+  std::string text =
+      fmt::format("{} {} -> {}", interchange::name_of(cell.kind), cell.input, cell.hidden);
+  if (cell.output != cell.hidden) text += fmt::format(" -> {}", cell.output);
+  return text;
+}
+
+std::string describe(const interchange::SourceLayer& layer) {
+  using namespace interchange;
+  struct Describe {
+    std::string operator()(const EmbeddingLayer& one) const {
+      return fmt::format("embedding {} ids -> {}", one.table.shape[0], one.table.shape[1]);
+    }
+    std::string operator()(const RecurrentLayer& one) const {
+      if (!one.forward) return sluice::describe(*one.backward) + ", backward";
+      return sluice::describe(*one.forward) + (one.backward ? ", both directions" : "");
+    }
+    std::string operator()(const LinearLayer& one) const {
+      const std::string activation = one.activation.is("linear") ? "" : ", " + one.activation.name;
+      return fmt::format("linear {} -> {}{}", one.weight.shape[1], one.weight.shape[0], activation);
+    }
+    std::string operator()(const AffineLayer& one) const {
+      return fmt::format("scale and shift {}", one.scale.shape[0]);
+    }
+    std::string operator()(const PoolingLayer& one) const { return "pooling by " + one.kind; }
+    std::string operator()(const CrfLayer& one) const {
+      return fmt::format("CRF of {} labels", one.start.shape[0]);
+    }
+  };
+  return fmt::format("{}: {}", name_of(layer), std::visit(Describe{}, layer));
+}
+
+/// What is read, as a chain and as a model of Sluice.
+struct Read {
+  SourceModel source;
+  interchange::Assembled made;
+};
+
+Read read(const ConvertRequest& request, SourceFormat format) {
+  Read result;
+  if (format == SourceFormat::kSluice) {
+    result.made.container = io::read_model(request.source);
+    return result;
+  }
+  result.source = interchange::read_source(request.source, format, read_options(request));
+  result.made = interchange::assemble(result.source, assemble_options(request));
+  return result;
+}
+
+void check(const ConvertRequest& request) {
+  SLUICE_CHECK(!request.source.empty(), "there is no source to convert");
+  static constexpr auto kTargets = interchange::kTargetNames;
+  SLUICE_CHECK(std::ranges::find(kTargets, request.to) != kTargets.end(),
+               "'{}' is no format to convert to; use one of {}{}", request.to,
+               fmt::join(kTargets, ", "), base::did_you_mean(request.to, kTargets));
+  if (!request.target.empty()) api::prepare_output_folder(request.target);
+}
+
+void require_agreement(const CheckReport& report) {
+  const LayerCheck* layer = report.first_to_differ();
+  if (layer == nullptr) return;
+  base::fail(ErrorCode::kNumeric,
+             "layer '{}' differs from the source's own equations by up to {:.2g}, which is more "
+             "than rounding: nothing is written; please report this with the file",
+             layer->name, layer->largest);
+}
+
+void append(std::string& text, std::string_view title, const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) text += fmt::format("{:<9} {}\n", title, line);
+}
+
+}  // namespace
+
+ConvertReport convert(const ConvertRequest& request) {
+  check(request);
+  const SourceFormat format = interchange::recognize(request.source);
+  const bool to_sluice = request.to == "sluice";
+  SLUICE_CHECK(format != SourceFormat::kSluice || !to_sluice,
+               "'{}' is a model of Sluice already; say by --to what to make of it", request.source);
+  Read input = read(request, format);
+  ConvertReport report;
+  if (format != SourceFormat::kSluice) {
+    report.format = input.source.format;
+    for (const auto& layer : input.source.layers) report.layers.push_back(describe(layer));
+    report.found = input.source.account.found;
+    report.assumed = input.source.account.assumed;
+    report.left_out = input.source.account.left_out;
+    report.kind = input.made.kind;
+    if (request.verify) {
+      report.check = api::check_conversion(input.source, input.made, request.seed);
+      require_agreement(*report.check);
+    }
+  }
+  if (to_sluice) {
+    if (!request.target.empty()) {
+      io::write_checkpoint(request.target, input.made.container, nullptr, &request.warnings);
+    }
+    return report;
+  }
+  const interchange::Export exported = interchange::export_model(input.made.container, request.to);
+  if (format == SourceFormat::kSluice) {
+    report.format = "a model of Sluice";
+    report.kind = exported.model.kind;
+    for (const auto& layer : exported.chain.layers) report.layers.push_back(describe(layer));
+  }
+  for (const std::string& line : exported.chain.account.assumed) report.assumed.push_back(line);
+  for (const std::string& line : exported.chain.account.left_out) report.left_out.push_back(line);
+  if (request.verify && format == SourceFormat::kSluice && !exported.chain.layers.empty()) {
+    report.check = api::check_conversion(exported.chain, exported.model, request.seed);
+    require_agreement(*report.check);
+  }
+  if (!request.target.empty()) interchange::write_target(exported, request.to, request.target);
+  return report;
+}
+
+std::string to_text(const ConvertReport& report) {
+  std::string text = fmt::format("{:<9} {}\n", "source", report.format);
+  append(text, "layer", report.layers);
+  append(text, "found", report.found);
+  append(text, "assumed", report.assumed);
+  append(text, "left out", report.left_out);
+  if (!report.kind.empty()) text += fmt::format("{:<9} {}\n", "model", report.kind);
+  if (!report.check) return text;
+  double largest = 0;
+  for (const LayerCheck& layer : report.check->layers) largest = std::max(largest, layer.largest);
+  return text + to_text(*report.check) +
+         fmt::format("The largest difference is {:.2g}.\n", largest);
+}
+
+}  // namespace sluice

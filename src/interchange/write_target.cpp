@@ -1,0 +1,85 @@
+#include "interchange/write_target.h"
+
+#include <numeric>
+
+#include "base/check.h"
+#include "interchange/model_chain.h"
+#include "interchange/torch/torch_export.h"
+#include "io/output_file.h"
+#include "model_files/loaded_model.h"
+
+namespace sluice::interchange {
+namespace {
+
+namespace fs = std::filesystem;
+
+Convention convention_of(std::string_view target) {
+  if (target == "torch") return Convention::kTorch;
+  if (target == "keras") return Convention::kKeras;
+  return target == "onnx" ? Convention::kOnnx : Convention::kTensorflow;
+}
+
+/// The layers of the model that put out what those of its own chain do: the same places.
+Assembled paired(const SourceModel& chain, const io::Container& container, std::string kind) {
+  Assembled made{.kind = std::move(kind), .container = container};
+  const bool is_stack = made.kind == "features" || made.kind == "classifier";
+  const auto identity = [](std::int64_t count) {
+    std::vector<std::int64_t> places(static_cast<std::size_t>(count));
+    std::iota(places.begin(), places.end(), 0);
+    return places;
+  };
+  int recurrent = 0;
+  std::int64_t width = 0;
+  for (std::size_t at = 0; at < chain.layers.size(); ++at) {
+    const SourceLayer& layer = chain.layers[at];
+    if (const auto* embedding = std::get_if<EmbeddingLayer>(&layer)) {
+      made.ids.resize(static_cast<std::size_t>(embedding->table.shape[0]));
+      std::iota(made.ids.begin(), made.ids.end(), 0);
+    } else if (const auto* stack = std::get_if<RecurrentLayer>(&layer)) {
+      width = stack->output();
+      made.pairs.push_back(
+          {at, std::string(is_stack ? "stack" : "recurrent") + ".l" + std::to_string(recurrent++),
+           identity(width)});
+    } else if (const auto* linear = std::get_if<LinearLayer>(&layer)) {
+      width = linear->weight.shape[0];
+    }
+  }
+  const std::size_t last = chain.layers.size() - 1;
+  if (made.pairs.back().source != last) made.pairs.push_back({last, "output", identity(width)});
+  return made;
+}
+
+void write_lines(const fs::path& path, const std::vector<std::string>& lines) {
+  if (lines.empty()) return;
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  io::OutputFile file(path);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+}  // namespace
+
+Export export_model(const io::Container& container, std::string_view target) {
+  Export result;
+  const std::string kind(model_files::kind_of_container(container).name);
+  if (target == "torch" && kind == "seq2seq") {
+    result.model = {.kind = kind, .container = container};
+    return result;
+  }
+  result.chain = chain_of_model(container, convention_of(target));
+  result.model = paired(result.chain, container, kind);
+  return result;
+}
+
+void write_target(const Export& exported, std::string_view target, const fs::path& path) {
+  if (target == "torch") {
+    write_torch(exported.model.container, path);
+  } else {
+    base::fail(ErrorCode::kUnsupported, "'{}' is not written", target);
+  }
+  write_lines(path.native() + ".words.txt", exported.chain.pieces);
+  write_lines(path.native() + ".labels.txt", exported.chain.labels);
+}
+
+}  // namespace sluice::interchange

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "interchange/assemble.h"
+#include "interchange/source_model.h"
+#include "io/checkpoint.h"
+
+namespace sluice::interchange {
+
+/// What sluice convert writes.
+inline constexpr std::array<std::string_view, 7> kTargetNames{
+    "sluice", "torch", "keras", "tf1", "pb", "savedmodel", "onnx"};
+
+/// A model of Sluice in the layout of a target.
+struct Export {
+  SourceModel chain;  ///< without layers if the model is no chain (a seq2seq)
+  Assembled model;    ///< what it is made of, with the layers that correspond
+};
+
+/// Lays a model out for a target of kTargetNames but "sluice". Throws as chain_of_model().
+Export export_model(const io::Container& container, std::string_view target);
+
+/// Writes the file, folder or checkpoint, whole or not at all. A model that reads ids gets its
+/// vocabulary beside it, "<path>.words.txt", a line for each id, and one with labels
+/// "<path>.labels.txt". Throws ErrorCode::kIo if the disk refuses.
+void write_target(const Export& exported, std::string_view target,
+                  const std::filesystem::path& path);
+
+}  // namespace sluice::interchange
