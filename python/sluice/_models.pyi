@@ -15,6 +15,9 @@ def kind_of_model(path: str) -> str: ...
 def train(config: str, overrides: Sequence[str], resume: bool, quiet: bool,
           metrics: Optional[Callable[[dict[str, Any]], Any]], trace: str, breakdown: bool, first_step: int,
           last_step: int) -> dict[str, Any]: ...
+def convert(source: str, target: str, to: str, kind: str, words: str, labels: str, pad: Optional[int],
+            unknown: Optional[int], begin: Optional[int], end: Optional[int], subgraph: str, map: str,
+            answers: Sequence[str], verify: bool, seed: int) -> dict[str, Any]: ...
 
 class Place:
     """Where a model runs: Placement without its handlers."""

@@ -1,5 +1,5 @@
-"""Trained models: sluice.load opens one, sluice.train makes one, sluice.check compares two runs of one layer by layer,
-sluice.profile says where their time goes.
+"""Trained models: sluice.load opens one, sluice.train makes one, sluice.convert brings one from another program,
+sluice.check compares two runs of one layer by layer, sluice.profile says where their time goes.
 
     import sluice
 
@@ -33,6 +33,7 @@ from ._answers import (Classified, Decoded, Entity, Hypothesis, Scored, TaggedSe
                        classified_of, hypotheses_of, items_of, sentence_of)
 from ._beam import Beam, Finished, States, states_of
 from ._check import CheckReport, LayerCheck, LayerPlace, check
+from ._convert import ConvertReport, convert
 from ._options import check_names, check_numbers
 from ._profile import profile
 from ._streams import ClassifierStream, FeatureStream, TaggerStream, TextStream
@@ -41,10 +42,11 @@ from ._training import TrainReport, train
 if TYPE_CHECKING:
     import numpy
 
-__all__ = ["Beam", "CheckReport", "Classified", "Classifier", "ClassifierStream", "Decoded", "Entity", "FeatureModel",
+__all__ = ["Beam", "CheckReport", "Classified", "Classifier", "ClassifierStream",
+           "ConvertReport", "Decoded", "Entity", "FeatureModel",
            "FeatureStream", "Finished", "Hypothesis", "LanguageModel", "LayerCheck", "LayerPlace", "Model", "Scored",
            "SequenceModel", "States", "TaggedSentence", "Tagger", "TaggerStream", "TextStream", "TrainReport", "check",
-           "load", "profile", "train"]
+           "convert", "load", "profile", "train"]
 
 Frames = Any  #: a NumPy array [time, features] of float32 or float64
 

@@ -107,5 +107,6 @@ void bind_check(nb::module_& module);
 void bind_classifier(nb::module_& module);
 void bind_feature_model(nb::module_& module);
 void bind_train(nb::module_& module);
+void bind_convert(nb::module_& module);
 
 }  // namespace sluice::python

@@ -30,4 +30,5 @@ NB_MODULE(_models, module) {
   bind_classifier(module);
   bind_feature_model(module);
   bind_train(module);
+  bind_convert(module);
 }
