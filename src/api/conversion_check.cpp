@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -128,6 +129,8 @@ class Inputs {
   data::Batch batch_;
 };
 
+double logit(double p) { return std::log(p / (1 - p)); }
+
 /// The numbers of the source's layer as the model lays them out.
 LayerValues reference_of(const LayerValues& like, const interchange::Assembled::Pair& pair,
                          const std::vector<std::vector<LayerOutput>>& rows) {
@@ -140,7 +143,7 @@ LayerValues reference_of(const LayerValues& like, const interchange::Assembled::
       for (std::int64_t i = 0; i < output.width; ++i) {
         reference
             .values[static_cast<std::size_t>(first + pair.places[static_cast<std::size_t>(i)])] =
-            static_cast<float>(output.row(step)[i]);
+            static_cast<float>(pair.is_sigmoid ? logit(output.row(step)[i]) : output.row(step)[i]);
       }
     }
   }

@@ -275,7 +275,7 @@ class Assembly {
     for (std::size_t at = 0, layer = 0; at < count; ++at) {
       if (!std::holds_alternative<RecurrentLayer>(source_.layers[at])) continue;
       result_.pairs.push_back({at, fmt::format("{}.l{}", is_stack ? "stack" : "recurrent", layer),
-                               stack_.places[layer]});
+                               stack_.places[layer], false});
       ++layer;
     }
     if (!has_output() && chain_.pooling == "none") return;
@@ -285,7 +285,7 @@ class Assembly {
       std::iota(output_places_.begin(), output_places_.end(), 0);
     }
     if (!has_output()) output_places_ = stack_.places.back();
-    result_.pairs.push_back({count - 1, "output", output_places_});
+    result_.pairs.push_back({count - 1, "output", output_places_, is_second_class_});
   }
 
   void fill(const models::Model& model) {

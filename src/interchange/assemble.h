@@ -26,6 +26,7 @@ struct Assembled {
     std::size_t source;                ///< its index in SourceModel::layers
     std::string layer;                 ///< the name in `sluice check`: "stack.l0", "output"
     std::vector<std::int64_t> places;  ///< of each number that the source's layer puts out
+    bool is_sigmoid = false;           ///< the source's numbers are sigmoids of the model's
   };
   std::string kind;
   io::Container container;

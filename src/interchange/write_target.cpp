@@ -39,13 +39,14 @@ Assembled paired(const SourceModel& chain, const io::Container& container, std::
       width = stack->output();
       made.pairs.push_back(
           {at, std::string(is_stack ? "stack" : "recurrent") + ".l" + std::to_string(recurrent++),
-           identity(width)});
+           identity(width), false});
     } else if (const auto* linear = std::get_if<LinearLayer>(&layer)) {
       width = linear->weight.shape[0];
     }
   }
   const std::size_t last = chain.layers.size() - 1;
-  if (made.pairs.back().source != last) made.pairs.push_back({last, "output", identity(width)});
+  if (made.pairs.back().source != last)
+    made.pairs.push_back({last, "output", identity(width), false});
   return made;
 }
 

@@ -1,0 +1,240 @@
+#include "sluice/convert.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "api/conversion_check.h"
+#include "interchange/assemble.h"
+#include "interchange/model_chain.h"
+#include "unit/interchange/fixtures.h"
+#include "unit/interchange/random_cell.h"
+#include "unit/support/message_of.h"
+#include "unit/support/temporary_folder.h"
+
+namespace sluice {
+namespace {
+
+using namespace interchange;
+using interchange::fixture_path;
+using testing::message_of;
+
+SourceCell random_cell(RandomNumbers& random, CellKind kind, std::int64_t input,
+                       std::int64_t hidden) {
+  SourceCell cell;
+  cell.kind = kind;
+  cell.input = input;
+  cell.hidden = cell.output = hidden;
+  const std::int64_t rows = hidden * (kind == CellKind::kLstm ? 4 : kind == CellKind::kGru ? 3 : 1);
+  cell.tensors["weight_ih"] = random.tensor({rows, input});
+  cell.tensors["weight_hh"] = random.tensor({rows, hidden});
+  cell.tensors["bias_ih"] = random.tensor({rows});
+  cell.tensors["bias_hh"] = random.tensor({rows});
+  return cell;
+}
+
+LinearLayer random_linear(RandomNumbers& random, std::int64_t input, std::int64_t output,
+                          const char* activation = "linear") {
+  return {.name = "linear",
+          .weight = random.tensor({output, input}),
+          .bias = random.tensor({output}),
+          .activation = {activation}};
+}
+
+EmbeddingLayer random_embedding(RandomNumbers& random, std::int64_t ids, std::int64_t width) {
+  return {.name = "embedding", .table = random.tensor({ids, width})};
+}
+
+SourceModel chain(std::vector<SourceLayer> layers) {
+  SourceModel model;
+  model.format = "a chain";
+  model.path = "x";
+  model.layers = std::move(layers);
+  return model;
+}
+
+/// Assembles the chain, runs the model and compares each layer; returns the kind.
+std::string converted(SourceModel source, const AssembleOptions& options = {}) {
+  const Assembled made = assemble(source, options);
+  const CheckReport report = api::check_conversion(source, made, 3);
+  EXPECT_TRUE(report.agrees()) << to_text(report);
+  EXPECT_FALSE(report.layers.empty());
+  // Compared are numbers, not zeros with zeros.
+  for (const LayerCheck& layer : report.layers) EXPECT_GT(layer.scale, 0.01) << layer.name;
+  // And back: the model as a chain computes the same.
+  const SourceModel back = chain_of_model(made.container, Convention::kTorch);
+  EXPECT_GE(back.layers.size(), 1U);
+  return made.kind;
+}
+
+TEST(Convert, MakesFeaturesOfAnyStack) {
+  RandomNumbers random(1);
+  for (int i = 0; i < 20; ++i) {
+    const auto kind = static_cast<CellKind>(random.between(0, 2));
+    const std::int64_t features = random.between(1, 6);
+    std::vector<SourceLayer> layers;
+    std::int64_t width = features;
+    const std::int64_t count = random.between(1, 3);
+    for (std::int64_t layer = 0; layer < count; ++layer) {
+      RecurrentLayer made{.name = "layer " + std::to_string(layer)};
+      const std::int64_t hidden = random.between(1, 7), directions = random.between(1, 3);
+      if (directions != 2) made.forward = random_cell(random, kind, width, hidden);
+      if (directions != 1) made.backward = random_cell(random, kind, width, hidden);
+      width = made.output();
+      layers.emplace_back(std::move(made));
+    }
+    const char* poolings[] = {"none", "last", "mean", "max"};
+    const std::string pooling = poolings[random.between(0, 3)];
+    if (pooling != "none") layers.emplace_back(PoolingLayer{.name = "pooling", .kind = pooling});
+    if (random.coin()) layers.emplace_back(random_linear(random, width, 3, "softmax"));
+    SCOPED_TRACE(::testing::Message() << "case " << i << " " << pooling);
+    EXPECT_EQ(converted(chain(std::move(layers))), "features");
+  }
+}
+
+TEST(Convert, FoldsLinearLayersAndScales) {
+  RandomNumbers random(2);
+  const auto affine = [&](std::int64_t width) {
+    return AffineLayer{
+        .name = "scale", .scale = random.tensor({width}), .shift = random.tensor({width})};
+  };
+  const auto lstm = [&](std::int64_t input, std::int64_t hidden) {
+    return RecurrentLayer{.name = "lstm",
+                          .forward = random_cell(random, CellKind::kLstm, input, hidden),
+                          .backward = random_cell(random, CellKind::kLstm, input, hidden)};
+  };
+  EXPECT_EQ(converted(chain({affine(3), random_linear(random, 3, 4), lstm(4, 5), affine(10),
+                             lstm(10, 2), affine(4), PoolingLayer{.name = "p", .kind = "mean"},
+                             random_linear(random, 4, 6), random_linear(random, 6, 2)})),
+            "features");
+}
+
+TEST(Convert, MakesModelsOfTokens) {
+  RandomNumbers random(3);
+  const auto recurrent = [&](bool backward) {
+    RecurrentLayer layer{.name = "gru", .forward = random_cell(random, CellKind::kGru, 4, 5)};
+    if (backward) layer.backward = random_cell(random, CellKind::kGru, 4, 5);
+    return layer;
+  };
+  EXPECT_EQ(converted(chain(
+                {random_embedding(random, 9, 4), recurrent(false), random_linear(random, 5, 9)})),
+            "language_model");
+  EXPECT_EQ(converted(chain({random_embedding(random, 9, 4), recurrent(false),
+                             random_linear(random, 5, 9)}),
+                      {.kind = "tagger"}),
+            "tagger");
+  EXPECT_EQ(converted(chain({random_embedding(random, 9, 4), recurrent(true),
+                             random_linear(random, 10, 3),
+                             CrfLayer{.name = "crf",
+                                      .transitions = random.tensor({3, 3}),
+                                      .start = random.tensor({3}),
+                                      .end = random.tensor({3})}})),
+            "tagger");
+  EXPECT_EQ(converted(chain({random_embedding(random, 9, 4), recurrent(true),
+                             PoolingLayer{.name = "last", .kind = "last"},
+                             random_linear(random, 10, 1, "sigmoid")}),
+                      {.pad = 0, .unknown = 1}),
+            "classifier");
+}
+
+TEST(Convert, GivesIdsTheirTexts) {
+  RandomNumbers random(4);
+  SourceModel source =
+      chain({random_embedding(random, 5, 4),
+             RecurrentLayer{.name = "lstm", .forward = random_cell(random, CellKind::kLstm, 4, 3)},
+             random_linear(random, 3, 2)});
+  const Assembled made = assemble(
+      source, {.words = {"<pad>", "the", "cat", "a b", "cat"}, .labels = {"X", "Y"}, .pad = 0});
+  EXPECT_EQ(made.ids, (std::vector<std::int32_t>{0, 4, 5, 6, 7}));
+  const SourceModel back = chain_of_model(made.container, Convention::kTorch);
+  EXPECT_EQ(back.pieces[4], "the");
+  EXPECT_EQ(back.pieces[6], "<id2>");
+  EXPECT_EQ(back.labels, (std::vector<std::string>{"X", "Y"}));
+}
+
+TEST(Convert, RefusesChainsThatNoModelHolds) {
+  RandomNumbers random(5);
+  const auto lstm = [&](std::int64_t input) {
+    return RecurrentLayer{.name = "lstm",
+                          .forward = random_cell(random, CellKind::kLstm, input, 3)};
+  };
+  const auto message = [&](std::vector<SourceLayer> layers) {
+    SourceModel source = chain(std::move(layers));
+    return message_of([&] { assemble(source, {}); });
+  };
+  EXPECT_EQ(
+      message({lstm(2), random_linear(random, 3, 3, "relu"), lstm(3)}),
+      "'x': layer 'lstm' stands behind the layer 'linear', which ends a model of Sluice; take "
+      "the recurrent part alone, with --subgraph and the name of a recurrent layer");
+  EXPECT_EQ(message({lstm(2), random_linear(random, 3, 3, "relu")}),
+            "'x': layer 'linear' ends with relu; Sluice's models end with linear outputs or a "
+            "softmax");
+  EXPECT_EQ(
+      message({lstm(2), RecurrentLayer{.name = "gru",
+                                       .forward = random_cell(random, CellKind::kGru, 3, 3)}}),
+      "layer 'lstm' is lstm and layer 'gru' is gru; a stack of Sluice has one cell");
+  EXPECT_EQ(message({random_linear(random, 3, 3)}), "'x' has no recurrent layer");
+}
+
+TEST(Convert, WritesWholeModelsOrNothing) {
+  const testing::TemporaryFolder folder;
+  const std::string target = (folder.path() / "model").native();
+  ConvertRequest request{.source = fixture_path("torch/lstm_tagger.pt").native(), .target = target};
+  request.verify = true;
+  const ConvertReport report = convert(request);
+  EXPECT_EQ(report.kind, "tagger");
+  ASSERT_TRUE(report.check.has_value());
+  EXPECT_TRUE(report.check->agrees());
+  EXPECT_NE(message_of([&] { convert(request); }), "");  // it is there already
+
+  ConvertRequest back{.source = target, .target = target + ".pt", .to = "torch"};
+  back.verify = true;
+  convert(back);
+  EXPECT_TRUE(std::filesystem::exists(target + ".pt.words.txt"));
+  request.source = target + ".pt";
+  request.target = (folder.path() / "again").native();
+  EXPECT_EQ(convert(request).layers,
+            (std::vector<std::string>{
+                "embedding: embedding 15 ids -> 5", "recurrent.l0: LSTM 5 -> 4, both directions",
+                "recurrent.l1: LSTM 8 -> 4, both directions", "output: linear 8 -> 3"}));
+  EXPECT_EQ(message_of([&] { convert({.source = target, .target = "", .to = "sluice"}); }),
+            "'" + target + "' is a model of Sluice already; say by --to what to make of it");
+}
+
+TEST(Convert, ReadsArraysByAMap) {
+  const testing::TemporaryFolder folder;
+  const std::string map = (folder.path() / "names.toml").native();
+  ConvertRequest request{.source = fixture_path("arrays/gates_apart.npz").native(), .target = ""};
+  request.map = map;
+  request.verify = true;
+  std::ofstream(map) << R"([[layer]]
+cell = "lstm"
+gates = "ifgo"
+transposed = true
+weight_ih = ["W_i", "W_f", "W_c", "W_o"]
+weight_hh = ["U_i", "U_f", "U_c", "U_o"]
+bias_ih = ["b_i", "b_f", "b_c", "b_o"]
+forget_bias = 1.0
+[pooling]
+kind = "last"
+[output]
+weight = "fc"
+transposed = true
+)";
+  const ConvertReport report = convert(request);
+  EXPECT_TRUE(report.check->agrees());
+  EXPECT_EQ(report.left_out, (std::vector<std::string>{"'unused', which the map does not name"}));
+
+  std::ofstream(map) << "[[layer]]\ncell = \"lstm\"\ngates = \"ifoo\"\n";
+  EXPECT_EQ(message_of([&] { convert(request); }),
+            "'" + map +
+                "' line 1: gates is 'ifoo'; give the letters fgio in the order in which "
+                "the arrays have them");
+  std::ofstream(map) << "[[layer]]\ncel = \"lstm\"\n";
+  EXPECT_NE(message_of([&] { convert(request); }).find("line 2: there is no key 'cel'"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace sluice
