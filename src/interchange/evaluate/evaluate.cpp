@@ -1,6 +1,7 @@
 #include "interchange/evaluate/evaluate.h"
 
 #include <algorithm>
+#include <random>
 
 #include "base/check.h"
 #include "interchange/evaluate/cell_equations.h"
@@ -10,16 +11,34 @@ namespace {
 
 double number(const io::HostTensor& tensor, std::int64_t index) { return at(&tensor, index); }
 
+/// Draws the errors of a Noise.
+class Disturbance {
+ public:
+  explicit Disturbance(const Noise& noise) : draw_(-noise.size, noise.size), engine_(noise.seed) {
+    is_on_ = noise.size > 0;
+  }
+  void disturb(std::vector<double>& numbers) {
+    if (!is_on_) return;
+    for (double& number : numbers) number *= 1 + draw_(engine_);
+  }
+
+ private:
+  std::uniform_real_distribution<double> draw_;
+  std::mt19937_64 engine_;
+  bool is_on_;
+};
+
 /// Writes the direction's output beside what stands in `output` from `first_column` on.
 void run_direction(const SourceCell& cell, const Sequence& input, bool is_backward,
-                   std::int64_t first_column, Sequence& output) {
+                   std::int64_t first_column, Disturbance& disturbance, Sequence& output) {
   const std::unique_ptr<CellEquations> equations = equations_of(cell);
   CellState state{std::vector<double>(static_cast<std::size_t>(cell.output)),
                   std::vector<double>(static_cast<std::size_t>(cell.hidden))};
-  const auto width = static_cast<std::size_t>(input.width);
   for (std::int64_t done = 0; done < input.steps; ++done) {
     const std::int64_t step = is_backward ? input.steps - 1 - done : done;
-    equations->step({input.row(step), width}, state);
+    std::vector<double> x(input.row(step), input.row(step) + input.width);
+    for (std::vector<double>* numbers : {&x, &state.h, &state.c}) disturbance.disturb(*numbers);
+    equations->step(x, state);
     std::ranges::copy(state.h, output.row(step) + first_column);
   }
 }
@@ -27,7 +46,8 @@ void run_direction(const SourceCell& cell, const Sequence& input, bool is_backwa
 /// Runs the layers one after the other.
 class Run {
  public:
-  Run(const SourceModel& model, const std::vector<std::int64_t>* ids) : model_(model), ids_(ids) {}
+  Run(const SourceModel& model, const std::vector<std::int64_t>* ids, const Noise& noise)
+      : model_(model), ids_(ids), disturbance_(noise) {}
 
   std::vector<LayerOutput> run(Sequence input) {
     x_ = std::move(input);
@@ -59,8 +79,8 @@ class Run {
     require_width(layer.name, layer.input());
     forward_ = layer.forward ? layer.forward->output : 0;
     Sequence result = make_sequence(x_.steps, layer.output());
-    if (layer.forward) run_direction(*layer.forward, x_, false, 0, result);
-    if (layer.backward) run_direction(*layer.backward, x_, true, forward_, result);
+    if (layer.forward) run_direction(*layer.forward, x_, false, 0, disturbance_, result);
+    if (layer.backward) run_direction(*layer.backward, x_, true, forward_, disturbance_, result);
     return result;
   }
 
@@ -134,6 +154,7 @@ class Run {
 
   const SourceModel& model_;
   const std::vector<std::int64_t>* ids_;
+  Disturbance disturbance_;
   Sequence x_;
   std::int64_t forward_ = 0;  ///< columns of the forward direction of the last recurrent layer
   std::vector<LayerOutput> outputs_;
@@ -145,12 +166,14 @@ Sequence make_sequence(std::int64_t steps, std::int64_t width) {
   return {steps, width, std::vector<double>(static_cast<std::size_t>(steps * width))};
 }
 
-std::vector<LayerOutput> evaluate(const SourceModel& model, const std::vector<std::int64_t>& ids) {
-  return Run(model, &ids).run({});
+std::vector<LayerOutput> evaluate(const SourceModel& model, const std::vector<std::int64_t>& ids,
+                                  const Noise& noise) {
+  return Run(model, &ids, noise).run({});
 }
 
-std::vector<LayerOutput> evaluate(const SourceModel& model, const Sequence& frames) {
-  return Run(model, nullptr).run(frames);
+std::vector<LayerOutput> evaluate(const SourceModel& model, const Sequence& frames,
+                                  const Noise& noise) {
+  return Run(model, nullptr, noise).run(frames);
 }
 
 }  // namespace sluice::interchange

@@ -27,9 +27,18 @@ struct LayerOutput {
   Sequence value;
 };
 
+/// Random errors, as of numbers with fewer bits, in all that recurrent layers read: inputs and
+/// states. They show how much of such errors arrives in the outputs.
+struct Noise {
+  double size = 0;  ///< largest error relative to the number
+  std::uint64_t seed = 1;
+};
+
 /// The outputs of all layers for one sequence: ids if the chain begins with an embedding, else
 /// frames. Throws ErrorCode::kInvalidArgument for an id or a width that the first layer lacks.
-std::vector<LayerOutput> evaluate(const SourceModel& model, const std::vector<std::int64_t>& ids);
-std::vector<LayerOutput> evaluate(const SourceModel& model, const Sequence& frames);
+std::vector<LayerOutput> evaluate(const SourceModel& model, const std::vector<std::int64_t>& ids,
+                                  const Noise& noise = {});
+std::vector<LayerOutput> evaluate(const SourceModel& model, const Sequence& frames,
+                                  const Noise& noise = {});
 
 }  // namespace sluice::interchange
