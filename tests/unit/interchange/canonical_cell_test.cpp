@@ -126,6 +126,32 @@ TEST(CanonicalCell, ReadsArraysInAnyOrderOfGates) {
   }
 }
 
+TEST(CanonicalCell, ReadsCellsOfPaddle) {
+  RandomNumbers random(9);
+  for (int i = 0; i < 8; ++i) {
+    SourceCell cell;
+    cell.convention = Convention::kPaddle;
+    cell.kind = i % 2 == 0 ? CellKind::kLstm : CellKind::kGru;
+    cell.input = random.between(1, 4);
+    cell.hidden = cell.output = random.between(1, 5);
+    cell.reset_after = false;
+    cell.keeps_by_complement = i % 4 == 1;
+    const bool is_lstm = cell.kind == CellKind::kLstm;
+    const std::int64_t columns = (is_lstm ? 4 : 3) * cell.hidden;
+    const bool peeps = is_lstm && i % 4 == 0;
+    cell.tensors["input_weight"] = random.tensor({cell.input, columns});
+    cell.tensors["weight"] = random.tensor({cell.hidden, columns});
+    cell.tensors["bias"] = random.tensor({1, peeps ? 7 * cell.hidden : columns});
+    if (i > 3) cell.tensors["input_bias"] = random.tensor({columns});
+    const SourceModel model = chain_of(cell);
+    const Sequence x = random.frames(5, cell.input);
+    EXPECT_LT(largest_difference(evaluate(in_torch_convention(model), x)[0].value,
+                                 evaluate(model, x)[0].value),
+              kTolerance)
+        << i;
+  }
+}
+
 TEST(CanonicalCell, RefusesWhatSluiceLacksByItsName) {
   SourceCell cell;
   cell.input = cell.hidden = cell.output = 1;

@@ -1,0 +1,52 @@
+"""What tests of conversions share: models of other programs go to Sluice and back, and compute the same."""
+
+import pathlib
+
+import numpy
+import pytest
+
+import sluice
+
+#: Random hyper-parameters of each format; SLUICE_INTEROP_CASES says otherwise.
+CASES = 200
+#: Outputs of float32 programs agree to this, relative to the largest output of a case.
+TOLERANCE = 1e-5
+
+
+def assert_same(ours, theirs, what=""):
+    ours, theirs = numpy.asarray(ours, "f8"), numpy.asarray(theirs, "f8")
+    assert ours.shape == theirs.shape, (what, ours.shape, theirs.shape)
+    scale = max(1.0, float(numpy.abs(theirs).max(initial=0)))
+    worst = float(numpy.abs(ours - theirs).max(initial=0))
+    assert worst <= TOLERANCE * scale, f"{what}: {worst} apart, of numbers up to {scale}"
+
+
+def outputs_of(folder, x):
+    """What a converted model on features puts out for frames [time, features]: logits or values."""
+    recorded = pathlib.Path(folder).parent / "layers.safetensors"
+    sluice.check(folder, [numpy.asarray(x, "f4")], record=recorded)
+    return last_layer(recorded)
+
+
+def token_outputs_of(folder, ids, kind):
+    """The same of a model that reads ids, which are written as numbers."""
+    recorded = pathlib.Path(folder).parent / "layers.safetensors"
+    words = [str(number) for number in ids]
+    sluice.check(folder, [words if kind == "tagger" else " ".join(words)], record=recorded)
+    return last_layer(recorded)
+
+
+def last_layer(path):
+    """The output layer of a file of `sluice check --record`, or else the last one of the stack."""
+    from safetensors.numpy import load_file
+
+    layers = load_file(path)
+    stack = sorted(name for name in layers if name.startswith(("stack.l", "recurrent.l")) and "_n" not in name)
+    values = layers["output" if "output" in layers else stack[-1]]
+    return values[:, 0]
+
+
+@pytest.fixture
+def draw(request):
+    """Random numbers, others in each case."""
+    return numpy.random.default_rng(getattr(request, "param", 0))
