@@ -50,8 +50,8 @@ def test_a_model_becomes_a_state_dict(arrays, tmp_path):
 def test_answers_and_refusals(arrays, tmp_path):
     path, _ = arrays
     assert sluice.convert(path, answers={"target": "classes"}).layers[-1] == "fc: linear 6 -> 3, softmax"
-    with pytest.raises(sluice.Error, match="does not ask for 'forget'"):
+    with pytest.raises(ValueError, match="does not ask for 'forget'"):
         sluice.convert(path, answers={"forget": 1})
-    with pytest.raises(sluice.Error, match="no recurrent module 'gru'; it has: lstm"):
+    with pytest.raises(ValueError, match="no recurrent module 'gru'; it has: lstm"):
         sluice.convert(path, subgraph="gru")
     assert not (tmp_path / "model").exists()

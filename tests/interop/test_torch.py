@@ -3,7 +3,7 @@
 import numpy
 import pytest
 import torch
-from conftest import CASES, assert_same, outputs_of, token_outputs_of
+from interop_cases import CASES, assert_same, outputs_of, token_outputs_of
 from safetensors.torch import save_file
 from torch import nn
 
@@ -24,12 +24,12 @@ class Chain(nn.Module):
         options = {"bidirectional": bool(draw.integers(2)), "bias": bool(draw.integers(4))}
         if kind == "rnn":
             options["nonlinearity"] = ("tanh", "relu")[number(0, 1)]
-        elif kind == "lstm" and hidden > 2 and draw.integers(3) == 0:
-            options["proj_size"] = number(1, hidden - 1)
-        self.options = options
         width = number(1, 20)
         self.vocabulary = number(5, 40)
         self.embedding = nn.Embedding(self.vocabulary, width) if draw.integers(2) else None
+        if kind == "lstm" and hidden > 2 and self.embedding is None and draw.integers(2):
+            options["proj_size"] = number(1, hidden - 1)  # which taggers of Sluice lack
+        self.options = options
         self.rnn = MODULES[kind](width, hidden, layers, **options)
         output = (options.get("proj_size", 0) or hidden) * (1 + options["bidirectional"])
         # Not as wide as another matrix, so that the state dict says which is which.

@@ -3,7 +3,6 @@
 import pathlib
 
 import numpy
-import pytest
 
 import sluice
 
@@ -44,9 +43,3 @@ def last_layer(path):
     stack = sorted(name for name in layers if name.startswith(("stack.l", "recurrent.l")) and "_n" not in name)
     values = layers["output" if "output" in layers else stack[-1]]
     return values[:, 0]
-
-
-@pytest.fixture
-def draw(request):
-    """Random numbers, others in each case."""
-    return numpy.random.default_rng(getattr(request, "param", 0))
