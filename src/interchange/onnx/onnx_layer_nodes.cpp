@@ -273,10 +273,22 @@ void Walk::elementwise(const OnnxNode& node) {
       return put(node, output_of(linear, data.axes));
     }
   }
-  const std::vector<float> same(values.size(), is_sum ? 1.0F : 0.0F);
-  const StepPointer before = settle(data, describe(node));
-  AffineLayer layer{onnx::name_of(node), tensor_of(is_sum ? same : values),
-                    tensor_of(is_sum ? values : same)};
+  std::vector<float> scale(values.size(), 1), shift(values.size(), 0);
+  StepPointer before = settle(data, describe(node));
+  std::string name = onnx::name_of(node);
+  // A product and a sum after each other are one layer.
+  const auto* affine = before->layer ? std::get_if<AffineLayer>(before->layer.get()) : nullptr;
+  if (affine != nullptr) {
+    std::ranges::copy(affine->scale.values<float>(), scale.begin());
+    std::ranges::copy(affine->shift.values<float>(), shift.begin());
+    name = affine->name;
+    before = before->before;
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    scale[i] *= is_sum ? 1 : values[i];
+    shift[i] = is_sum ? shift[i] + values[i] : shift[i] * values[i];
+  }
+  AffineLayer layer{std::move(name), tensor_of(scale), tensor_of(shift)};
   put(node, output_of(append(before, std::move(layer), *width), data.axes));
 }
 
