@@ -119,13 +119,15 @@ TEST(KerasReader, KnowsLayersOfCudnnByTheirBiases) {
 TEST(KerasReader, AcceptsOtherPrecisions) { EXPECT_EQ(kinds_of(read("mixed.keras")), "recurrent"); }
 
 TEST(KerasReader, RefusesByName) {
-  EXPECT_EQ(refusal_of("branches.keras"),
-            "'branches.keras': layer 'sum' (Add) reads several tensors, of 'one', 'input_layer_8', and "
-            "only a single chain of layers is read; --subgraph NAME takes a recurrent layer alone; "
-            "its layers: input_layer_8 (InputLayer), one (LSTM), sum (Add), two (LSTM)");
-  EXPECT_EQ(refusal_of("lambda.keras"),
-            "layer 'odd' (Lambda) is of a class that is not read; --subgraph NAME takes a recurrent "
-            "layer alone; the layers: input_layer_9 (InputLayer), lstm_5 (LSTM), odd (Lambda)");
+  EXPECT_EQ(
+      refusal_of("branches.keras"),
+      "'branches.keras': layer 'sum' (Add) reads several tensors, of 'one', 'input_layer_8', and "
+      "only a single chain of layers is read; --subgraph NAME takes a recurrent layer alone; "
+      "its layers: input_layer_8 (InputLayer), one (LSTM), sum (Add), two (LSTM)");
+  EXPECT_EQ(
+      refusal_of("lambda.keras"),
+      "layer 'odd' (Lambda) is of a class that is not read; --subgraph NAME takes a recurrent "
+      "layer alone; the layers: input_layer_9 (InputLayer), lstm_5 (LSTM), odd (Lambda)");
   EXPECT_EQ(refusal_of("sum.keras"),
             "layer 'sum' (Bidirectional) has merge_mode \"sum\"; 'concat' is read");
 }
