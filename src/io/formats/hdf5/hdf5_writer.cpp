@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <utility>
 
 #include "base/check.h"
@@ -52,25 +53,24 @@ class Hdf5Writer::Layout {
     root_ = add_object(*writer.root_);
   }
 
-  void write(OutputFile& file) const {
-    put(file, superblock());
+  using Sink = std::function<void(std::span<const std::byte>)>;
+  /// Gives the file's bytes to `put`, part after part.
+  void write(const Sink& put) const {
+    const auto put_text = [&](std::string_view text) { put(std::as_bytes(std::span(text))); };
+    put_text(superblock());
     for (const Node* node : in_order_) {
-      file.write(node->data);
+      put(node->data);
       static constexpr std::byte kZeros[8] = {};
-      file.write(std::span(kZeros).first(base::align_up(node->data.size(), 8) - node->data.size()));
+      put(std::span(kZeros).first(base::align_up(node->data.size(), 8) - node->data.size()));
     }
-    put(file, global_heap());
-    put(file, meta_);
+    put_text(global_heap());
+    put_text(meta_);
   }
 
  private:
   struct GroupAddresses {
     std::uint64_t tree, heap;
   };
-
-  static void put(OutputFile& file, std::string_view bytes) {
-    file.write(std::as_bytes(std::span(bytes)));
-  }
 
   void place_data(const Node& node) {
     if (node.is_dataset && !node.data.empty()) {
@@ -361,8 +361,16 @@ void Hdf5Writer::set_number(std::string_view path, std::string_view name, double
 void Hdf5Writer::write(const std::filesystem::path& path) const {
   const Layout layout(*this);
   OutputFile file(path);
-  layout.write(file);
+  layout.write([&](std::span<const std::byte> part) { file.write(part); });
   file.commit();
+}
+
+std::vector<std::byte> Hdf5Writer::bytes() const {
+  std::vector<std::byte> bytes;
+  Layout(*this).write([&](std::span<const std::byte> part) {
+    bytes.insert(bytes.end(), part.begin(), part.end());
+  });
+  return bytes;
 }
 
 }  // namespace sluice::io::formats

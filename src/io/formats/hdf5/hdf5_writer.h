@@ -44,6 +44,8 @@ class Hdf5Writer {
 
   /// Puts the file in place, whole or not at all. Throws as OutputFile.
   void write(const std::filesystem::path& path) const;
+  /// The same as bytes in memory, such as a member of a zip file.
+  std::vector<std::byte> bytes() const;
 
  private:
   struct Node;
