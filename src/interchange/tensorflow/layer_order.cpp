@@ -1,0 +1,180 @@
+#include "interchange/tensorflow/layer_order.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.h"
+#include "interchange/tensorflow/cell_stacks.h"
+#include "interchange/tensorflow/names.h"
+
+namespace sluice::interchange::tensorflow {
+namespace {
+
+using Stacks = std::vector<Stack>;
+
+// So many stacks are tried in every order.
+constexpr std::size_t kMostTried = 7;
+
+std::vector<std::string> answers(const ReadOptions& options, std::string_view key) {
+  std::vector<std::string> list = split(options.find(key).value_or(""), ',');
+  std::erase(list, "");
+  return list;
+}
+
+std::vector<std::string> names_of(const Stacks& stacks) {
+  std::vector<std::string> names;
+  for (const Stack& stack : stacks) names.push_back(stack.name);
+  return names;
+}
+
+/// Takes a stack out that a scope names.
+Stack take(Stacks& stacks, const std::string& scope, std::string_view key, std::string_view file) {
+  const auto place =
+      std::ranges::find_if(stacks, [&](const Stack& one) { return lies_in(one.name, scope); });
+  SLUICE_CHECK(place != stacks.end(), "{}: --set {}={}: there is no recurrent scope '{}' left; {}",
+               file, key, scope, scope, listed(names_of(stacks)));
+  Stack stack = std::move(*place);
+  stacks.erase(place);
+  return stack;
+}
+
+/// Makes the stacks of the answer `backward` the backward directions of others.
+void pair_backward(Stacks& stacks, const ReadOptions& options, std::string_view file,
+                   Account& account) {
+  Stacks backward;
+  for (const std::string& scope : answers(options, "backward")) {
+    Stack stack = take(stacks, scope, "backward", file);
+    SLUICE_CHECK(stack.backward.empty(), "{}: --set backward={}: the scope has a direction 'bw'",
+                 file, scope);
+    stack.backward.swap(stack.forward);
+    stack.is_apart = true;
+    backward.push_back(std::move(stack));
+  }
+  for (Stack& one : backward) {
+    const auto fits = [&](const Stack& other) {
+      return other.backward.empty() && other.input() == one.input() &&
+             other.forward.size() == one.backward.size();
+    };
+    const auto count = std::ranges::count_if(stacks, fits);
+    SLUICE_CHECK(count <= 1,
+                 "{}: several scopes could be the forward direction beside '{}'; convert parts with "
+                 "--subgraph",
+                 file, one.name);
+    if (count == 0) {
+      stacks.push_back(std::move(one));
+      continue;
+    }
+    Stack& other = *std::ranges::find_if(stacks, fits);
+    account.find(fmt::format("'{}' runs backward beside '{}', as --set backward says", one.name,
+                             other.name));
+    other.backward = std::move(one.backward);
+    other.is_apart = true;
+  }
+}
+
+bool fit(const Stacks& stacks) {
+  for (std::size_t i = 1; i < stacks.size(); ++i) {
+    if (stacks[i].input() != stacks[i - 1].output()) return false;
+  }
+  return true;
+}
+
+/// Sorts stacks whose names differ in one number alone. Returns whether they do.
+bool sort_by_number(Stacks& stacks) {
+  std::vector<std::pair<int, std::size_t>> numbers;
+  const std::vector<std::string> first = split(stacks[0].name, '/');
+  std::optional<std::size_t> column;
+  for (std::size_t i = 0; i < stacks.size(); ++i) {
+    const std::vector<std::string> parts = split(stacks[i].name, '/');
+    if (parts.size() != first.size()) return false;
+    for (std::size_t at = 0; at < parts.size(); ++at) {
+      if (parts[at] == first[at]) continue;
+      if (column.value_or(at) != at) return false;
+      column = at;
+    }
+  }
+  if (!column) return false;
+  const std::string stem = numbered(first[*column]).stem;
+  for (std::size_t i = 0; i < stacks.size(); ++i) {
+    const NumberedName name = numbered(split(stacks[i].name, '/')[*column]);
+    if (name.stem != stem || !name.number) return false;
+    numbers.emplace_back(*name.number, i);
+  }
+  std::ranges::sort(numbers);
+  Stacks sorted;
+  for (const auto& [number, place] : numbers) sorted.push_back(std::move(stacks[place]));
+  stacks = std::move(sorted);
+  return true;
+}
+
+/// All orders in which each stack reads what the one before it puts out.
+std::vector<std::vector<std::size_t>> fitting_orders(const Stacks& stacks) {
+  std::vector<std::vector<std::size_t>> result;
+  if (stacks.size() > kMostTried) return result;
+  std::vector<std::size_t> order(stacks.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  do {
+    bool fits = true;
+    for (std::size_t i = 1; i < order.size(); ++i) {
+      fits = fits && stacks[order[i]].input() == stacks[order[i - 1]].output();
+    }
+    if (fits) result.push_back(order);
+  } while (std::ranges::next_permutation(order).found);
+  return result;
+}
+
+void sort_stacks(Stacks& stacks, const ReadOptions& options, std::string_view file,
+                 Account& account) {
+  const std::vector<std::string> order = answers(options, "order");
+  if (!order.empty()) {
+    Stacks sorted;
+    for (const std::string& scope : order) sorted.push_back(take(stacks, scope, "order", file));
+    SLUICE_CHECK(stacks.empty(), "{}: --set order does not list {}", file,
+                 listed(names_of(stacks)));
+    stacks = std::move(sorted);
+    account.assume("the order of layers: " + listed(names_of(stacks)) + ", as --set order says");
+    return;
+  }
+  if (stacks.size() == 1) return;
+  if (sort_by_number(stacks) && fit(stacks)) {
+    account.assume("the order of layers by the numbers of their scopes: " +
+                   listed(names_of(stacks)) + "; say --set order=SCOPE,SCOPE for another");
+    return;
+  }
+  const auto orders = fitting_orders(stacks);
+  SLUICE_CHECK(orders.size() == 1,
+               "{}: the order of the recurrent scopes {} is not known, for their widths allow {} "
+               "orders. Say --set order=SCOPE,SCOPE from the first to the last; if one runs "
+               "backward (TimeReversedFusedRNN), say --set backward=SCOPE; or take one alone with "
+               "--subgraph SCOPE",
+               file, listed(names_of(stacks)), orders.empty() ? "no" : "several");
+  Stacks sorted;
+  for (const std::size_t place : orders[0]) sorted.push_back(std::move(stacks[place]));
+  stacks = std::move(sorted);
+  account.find("the order of layers, the only one that their widths allow: " +
+               listed(names_of(stacks)));
+}
+
+}  // namespace
+
+std::vector<RecurrentLayer> order_layers(std::vector<FoundCell> cells, const ReadOptions& options,
+                                         std::string_view file, Account& account) {
+  Stacks stacks = stacks_of(std::move(cells), file);
+  pair_backward(stacks, options, file, account);
+  sort_stacks(stacks, options, file, account);
+  std::vector<RecurrentLayer> layers;
+  for (Stack& stack : stacks) {
+    for (RecurrentLayer& layer : layers_of(std::move(stack), file)) {
+      if (!layers.empty() && layers.back().output() != layer.input()) {
+        base::fail(ErrorCode::kFormat, "{}: '{}' reads {} features, but '{}' puts out {}", file,
+                   layer.name, layer.input(), layers.back().name, layers.back().output());
+      }
+      layers.push_back(std::move(layer));
+    }
+  }
+  return layers;
+}
+
+}  // namespace sluice::interchange::tensorflow
