@@ -81,25 +81,29 @@ bool fit(const Stacks& stacks) {
   return true;
 }
 
-/// Sorts stacks whose names differ in one number alone. Returns whether they do.
+/// Sorts stacks by the first part in which their names differ, if it is a name with a number in
+/// each of them: "layer_0/rnn", "layer_1/rnn". Returns whether it is.
 bool sort_by_number(Stacks& stacks) {
+  std::vector<std::vector<std::string>> names;
+  for (const Stack& stack : stacks) names.push_back(split(stack.name, '/'));
+  std::size_t column = 0;
+  const auto agree = [&] {
+    return std::ranges::all_of(names, [&](const std::vector<std::string>& parts) {
+      return column < parts.size() && column < names[0].size() && parts[column] == names[0][column];
+    });
+  };
+  while (agree()) ++column;
   std::vector<std::pair<int, std::size_t>> numbers;
-  const std::vector<std::string> first = split(stacks[0].name, '/');
-  std::optional<std::size_t> column;
-  for (std::size_t i = 0; i < stacks.size(); ++i) {
-    const std::vector<std::string> parts = split(stacks[i].name, '/');
-    if (parts.size() != first.size()) return false;
-    for (std::size_t at = 0; at < parts.size(); ++at) {
-      if (parts[at] == first[at]) continue;
-      if (column.value_or(at) != at) return false;
-      column = at;
-    }
-  }
-  if (!column) return false;
-  const std::string stem = numbered(first[*column]).stem;
-  for (std::size_t i = 0; i < stacks.size(); ++i) {
-    const NumberedName name = numbered(split(stacks[i].name, '/')[*column]);
+  std::string stem;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (column >= names[i].size()) return false;
+    const NumberedName name = numbered(names[i][column]);
+    if (i == 0) stem = name.stem;
     if (name.stem != stem || !name.number) return false;
+    if (std::ranges::find(numbers, *name.number, [](const auto& one) { return one.first; }) !=
+        numbers.end()) {
+      return false;
+    }
     numbers.emplace_back(*name.number, i);
   }
   std::ranges::sort(numbers);

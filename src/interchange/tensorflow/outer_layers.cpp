@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "interchange/tensorflow/names.h"
+#include "interchange/tensorflow/written_cells.h"
 
 namespace sluice::interchange::tensorflow {
 namespace {
@@ -75,20 +76,6 @@ Dense asked_output(const Variables& variables, const ReadOptions& options, std::
   SLUICE_CHECK(dense, "{}: --set output_bias={}: its size fits no axis of '{}'", variables.file(),
                bias, weight);
   return *dense;
-}
-
-io::HostTensor transposed(const io::HostTensor& matrix) {
-  const std::int64_t rows = matrix.shape[0], columns = matrix.shape[1];
-  io::HostTensor result = io::HostTensor::make(base::DType::kFloat32, {columns, rows});
-  const auto from = matrix.values<float>();
-  const auto to = result.values<float>();
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t column = 0; column < columns; ++column) {
-      to[static_cast<std::size_t>(column * rows + row)] =
-          from[static_cast<std::size_t>(row * columns + column)];
-    }
-  }
-  return result;
 }
 
 }  // namespace
