@@ -19,19 +19,33 @@ constexpr std::array kKernelNames = {"kernel", "weights", "Matrix", "Linear/Matr
 constexpr std::array kBiasNames = {"bias", "biases", "Bias", "Linear/Bias", "B"};
 
 // The scopes that TensorFlow gives cells, in lower case and without underscores and numbers.
-constexpr std::array kLstmScopes = {"basiclstmcell",      "lstmcell",           "lstmblockcell",
-                                    "lstmblockfusedcell", "lstmfusedcell",      "lstmblockwrapper",
+constexpr std::array kLstmScopes = {"basiclstmcell",          "lstmcell",      "lstmblockcell",
+                                    "lstmblockfusedcell",     "lstmfusedcell", "lstmblockwrapper",
                                     "cudnncompatiblelstmcell"};
 constexpr std::array kRnnScopes = {"basicrnncell"};
-constexpr std::array kUnsupportedScopes = {
-    "layernormbasiclstmcell", "convlstmcell",          "conv1dlstmcell",
-    "conv2dlstmcell",         "conv3dlstmcell",        "coupledinputforgetgatelstmcell",
-    "gridlstmcell",           "bidirectionalgridlstmcell", "timefreqlstmcell",
-    "phasedlstmcell",         "glstmcell",             "ugrnncell",
-    "intersectionrnncell",    "nascell",               "indrnncell",
-    "indygrucell",            "indylstmcell",          "ntmcell",
-    "srucell",                "minimalrnncell",        "cfncell",
-    "weightnormlstmcell",     "attentioncellwrapper"};
+constexpr std::array kUnsupportedScopes = {"layernormbasiclstmcell",
+                                           "convlstmcell",
+                                           "conv1dlstmcell",
+                                           "conv2dlstmcell",
+                                           "conv3dlstmcell",
+                                           "coupledinputforgetgatelstmcell",
+                                           "gridlstmcell",
+                                           "bidirectionalgridlstmcell",
+                                           "timefreqlstmcell",
+                                           "phasedlstmcell",
+                                           "glstmcell",
+                                           "ugrnncell",
+                                           "intersectionrnncell",
+                                           "nascell",
+                                           "indrnncell",
+                                           "indygrucell",
+                                           "indylstmcell",
+                                           "ntmcell",
+                                           "srucell",
+                                           "minimalrnncell",
+                                           "cfncell",
+                                           "weightnormlstmcell",
+                                           "attentioncellwrapper"};
 
 template <typename Names>
 bool is_one_of(const std::string& name, const Names& names) {
@@ -172,11 +186,10 @@ class Finder {
     take(cell, tensor, *name);
   }
   void add(const std::string& scope, SourceCell cell, const std::string& how) {
-    account_.find(fmt::format("'{}': {}; input {}, hidden {}{}", scope, how, cell.input,
-                              cell.hidden,
-                              cell.output == cell.hidden
-                                  ? std::string()
-                                  : fmt::format(", projected to {}", cell.output)));
+    account_.find(
+        fmt::format("'{}': {}; input {}, hidden {}{}", scope, how, cell.input, cell.hidden,
+                    cell.output == cell.hidden ? std::string()
+                                               : fmt::format(", projected to {}", cell.output)));
     cells_.push_back({scope, std::move(cell)});
   }
 
@@ -197,7 +210,8 @@ class Finder {
     const bool peeps = cell.find("w_f_diag") != nullptr;
     set_forget_bias(cell, scope, is_cudnn);
     add(scope, std::move(cell),
-        fmt::format("an LSTM{} in TensorFlow 1's layout, gates i c f o", peeps ? " with peepholes" : ""));
+        fmt::format("an LSTM{} in TensorFlow 1's layout, gates i c f o",
+                    peeps ? " with peepholes" : ""));
   }
 
   void set_forget_bias(SourceCell& cell, const std::string& scope, bool is_cudnn) {
@@ -217,12 +231,13 @@ class Finder {
     }
   }
   [[noreturn]] void refuse_without_forget_bias() const {
-    base::fail(ErrorCode::kInvalidArgument,
-               "{}: TensorFlow adds forget_bias to the forget gate of '{}' at run time and does "
-               "not store it. Say --set forget_bias=1 (TensorFlow's default for LSTM cells is 1.0), "
-               "or the number in the program that made the model; with another number the LSTM "
-               "would forget faster or slower than it was trained to",
-               variables_.file(), asks_forget_bias_);
+    base::fail(
+        ErrorCode::kInvalidArgument,
+        "{}: TensorFlow adds forget_bias to the forget gate of '{}' at run time and does "
+        "not store it. Say --set forget_bias=1 (TensorFlow's default for LSTM cells is 1.0), "
+        "or the number in the program that made the model; with another number the LSTM "
+        "would forget faster or slower than it was trained to",
+        variables_.file(), asks_forget_bias_);
   }
 
   void add_rnn(const std::string& scope, const std::string& kernel) {
@@ -238,9 +253,10 @@ class Finder {
       cell.candidate = {answer.value_or("tanh")};
       SLUICE_CHECK(cell.candidate.is("tanh") || cell.candidate.is("relu"),
                    "--set activation={}: a plain RNN has tanh or relu", *answer);
-      account_.assume(fmt::format("'{}': the activation {}, which a checkpoint does not hold; say "
-                                  "--set activation=tanh or relu",
-                                  scope, cell.candidate.name));
+      account_.assume(
+          fmt::format("'{}': the activation {}, which a checkpoint does not hold; say "
+                      "--set activation=tanh or relu",
+                      scope, cell.candidate.name));
     }
     add(scope, std::move(cell), "a plain RNN");
   }

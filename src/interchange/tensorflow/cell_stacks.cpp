@@ -96,8 +96,8 @@ std::vector<RecurrentLayer> layers_of(Stack stack, std::string_view file) {
     return std::optional(std::move(cells.at(number)));
   };
   for (int number = first; static_cast<std::size_t>(number - first) < count; ++number) {
-    RecurrentLayer layer{.name = fmt::format("{}{}", stack.name,
-                                             count == 1 ? "" : fmt::format("/{}", number))};
+    RecurrentLayer layer{
+        .name = fmt::format("{}{}", stack.name, count == 1 ? "" : fmt::format("/{}", number))};
     layer.forward = take(stack.forward, number);
     layer.backward = take(stack.backward, number);
     if (number > first) {
@@ -122,8 +122,8 @@ SourceCell widened(const SourceCell& cell, std::int64_t before, std::int64_t aft
     const io::HostTensor* narrow = cell.find(name);
     if (narrow == nullptr) continue;
     const std::int64_t columns = narrow->shape[1];
-    io::HostTensor tensor = io::HostTensor::make(
-        base::DType::kFloat32, {narrow->shape[0] + before + after, columns});
+    io::HostTensor tensor =
+        io::HostTensor::make(base::DType::kFloat32, {narrow->shape[0] + before + after, columns});
     const auto from = narrow->values<float>();
     const auto to = tensor.values<float>().begin();
     const std::int64_t own = cell.input * columns;

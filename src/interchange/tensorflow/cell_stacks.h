@@ -17,7 +17,9 @@ struct Stack {
   bool is_apart = false;
   std::map<int, SourceCell> forward = {}, backward = {};  ///< by the number of the layer
 
-  std::int64_t input() const { return (forward.empty() ? backward : forward).begin()->second.input; }
+  std::int64_t input() const {
+    return (forward.empty() ? backward : forward).begin()->second.input;
+  }
   std::int64_t output() const;
 };
 

@@ -28,7 +28,8 @@ void add_layers(Variables variables, const ReadOptions& options, const GraphFact
   }
   if (!is_opaque) {
     account.assume(
-        "TensorFlow's defaults, which variables do not say: tanh and sigmoid in LSTM and GRU cells, "
+        "TensorFlow's defaults, which variables do not say: tanh and sigmoid in LSTM and GRU "
+        "cells, "
         "no clipping, no connection around a layer");
   }
   std::vector<RecurrentLayer> layers =

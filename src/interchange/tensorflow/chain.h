@@ -6,8 +6,8 @@
 
 namespace sluice::interchange::tensorflow {
 
-/// Adds the layers that the variables make to `model`: [embedding], recurrent layers, [dense layer].
-/// Throws if there is no recurrent cell, or if variables are left that nothing explains.
+/// Adds the layers that the variables make to `model`: [embedding], recurrent layers, [dense
+/// layer]. Throws if there is no recurrent cell, or if variables are left that nothing explains.
 void add_layers(Variables variables, const ReadOptions& options, const GraphFacts& facts,
                 SourceModel& model);
 

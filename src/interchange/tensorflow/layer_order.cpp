@@ -58,10 +58,11 @@ void pair_backward(Stacks& stacks, const ReadOptions& options, std::string_view 
              other.forward.size() == one.backward.size();
     };
     const auto count = std::ranges::count_if(stacks, fits);
-    SLUICE_CHECK(count <= 1,
-                 "{}: several scopes could be the forward direction beside '{}'; convert parts with "
-                 "--subgraph",
-                 file, one.name);
+    SLUICE_CHECK(
+        count <= 1,
+        "{}: several scopes could be the forward direction beside '{}'; convert parts with "
+        "--subgraph",
+        file, one.name);
     if (count == 0) {
       stacks.push_back(std::move(one));
       continue;

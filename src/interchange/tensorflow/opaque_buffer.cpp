@@ -38,9 +38,8 @@ std::int64_t size_of(const ReadOptions& options, const char* key, std::int64_t m
                "opaque_layers=N --set opaque_directions=1 or 2 --set opaque_hidden=H --set "
                "opaque_input=I ({} is missing)",
                name, key);
-  const auto size = *number >= 1 && *number <= static_cast<double>(most)
-                        ? static_cast<std::int64_t>(*number)
-                        : 0;
+  const auto size =
+      *number >= 1 && *number <= static_cast<double>(most) ? static_cast<std::int64_t>(*number) : 0;
   SLUICE_CHECK(size > 0 && static_cast<double>(size) == *number,
                "--set {}={}: it is a whole number from 1 to {}", key, *number, most);
   return size;
@@ -79,8 +78,8 @@ class Splitter {
     for (std::int64_t layer = 0; layer < sizes_.layers; ++layer) {
       for (std::int64_t direction = 0; direction < sizes_.directions; ++direction, ++place) {
         if (place == cells_.size()) {
-          FoundCell found{.scope = fmt::format("{}/cell_{}/{}", scope_, layer,
-                                               direction == 0 ? "fw" : "bw")};
+          FoundCell found{
+              .scope = fmt::format("{}/cell_{}/{}", scope_, layer, direction == 0 ? "fw" : "bw")};
           found.cell.kind = sizes_.kind;
           found.cell.input = sizes_.input_of(layer);
           found.cell.hidden = found.cell.output = sizes_.hidden;
@@ -113,8 +112,9 @@ std::vector<FoundCell> split_opaque_buffers(Variables& variables, const ReadOpti
     if (last_of(name).starts_with("opaque_kernel")) names.push_back(name);
   }
   if (names.empty()) return {};
-  SLUICE_CHECK(names.size() == 1, "{}: {} are flat buffers of cuDNN; take one with --subgraph SCOPE",
-               variables.file(), listed(names));
+  SLUICE_CHECK(names.size() == 1,
+               "{}: {} are flat buffers of cuDNN; take one with --subgraph SCOPE", variables.file(),
+               listed(names));
   const std::string& name = names[0];
   Sizes sizes{.kind = kind_of(name, options)};
   sizes.layers = size_of(options, "opaque_layers", kMostLayers, name);

@@ -65,10 +65,11 @@ Dense asked_output(const Variables& variables, const ReadOptions& options, std::
                    const std::string& weight) {
   const std::string bias = options.find("output_bias").value_or("");
   const Sizes& sizes = variables.sizes(weight);
-  SLUICE_CHECK(sizes.size() == 2 && (sizes[0] == width || sizes[1] == width),
-               "{}: --set output={}: the variable is no matrix with an axis of {}, the width of the "
-               "recurrent layers",
-               variables.file(), weight, width);
+  SLUICE_CHECK(
+      sizes.size() == 2 && (sizes[0] == width || sizes[1] == width),
+      "{}: --set output={}: the variable is no matrix with an axis of {}, the width of the "
+      "recurrent layers",
+      variables.file(), weight, width);
   SLUICE_CHECK(!bias.empty(), "{}: --set output={} needs --set output_bias=NAME, or none",
                variables.file(), weight);
   if (bias == "none") return {weight, "", sizes[0] != width};
@@ -98,10 +99,11 @@ std::optional<EmbeddingLayer> find_embedding(Variables& variables, const ReadOpt
     name = found[0];
   }
   const Sizes sizes = variables.sizes(name);
-  SLUICE_CHECK(sizes.size() == 2 && sizes[1] == width && sizes[0] > 0,
-               "{}: --set embedding={}: the variable is no table of rows with {} numbers, which the "
-               "first recurrent layer reads",
-               variables.file(), name, width);
+  SLUICE_CHECK(
+      sizes.size() == 2 && sizes[1] == width && sizes[0] > 0,
+      "{}: --set embedding={}: the variable is no table of rows with {} numbers, which the "
+      "first recurrent layer reads",
+      variables.file(), name, width);
   account.find(fmt::format("'{}': the embedding, {} ids", name, sizes[0]));
   return EmbeddingLayer{.name = name, .table = variables.take(name)};
 }
@@ -131,8 +133,8 @@ std::optional<LinearLayer> find_output(Variables& variables, const ReadOptions& 
   account.find(fmt::format("'{}': the dense layer behind them, {}, {} outputs", dense.weight,
                            dense.is_transposed ? "[outputs, width]" : "[width, outputs]",
                            layer.weight.shape[0]));
-  account.assume(fmt::format("'{}': its outputs are logits; its activation is not stored",
-                             dense.weight));
+  account.assume(
+      fmt::format("'{}': its outputs are logits; its activation is not stored", dense.weight));
   return layer;
 }
 

@@ -14,9 +14,8 @@ using io::formats::TensorflowCheckpoint;
 
 // The names of variables that optimizers and averages keep for another variable.
 constexpr std::array kSlots = {
-    "adam",       "momentum",    "rmsprop", "exponentialmovingaverage",
-    "adagrad",    "adadelta",    "ftrl",    "adamax",
-    "adamweightdecay", "gradientdescent", "lamb"};
+    "adam", "momentum", "rmsprop",         "exponentialmovingaverage", "adagrad", "adadelta",
+    "ftrl", "adamax",   "adamweightdecay", "gradientdescent",          "lamb"};
 
 bool is_slot(std::string_view name) {
   const std::string stem = lower(numbered(last_of(name)).stem);
@@ -106,14 +105,14 @@ Variables constants_of(const io::formats::GraphDef& graph, const std::string& fi
   for (const io::formats::GraphNode& node : graph.nodes) {
     if (node.op != "Const") continue;
     const io::formats::GraphAttribute* value = node.find("value");
-    const auto* tensor =
-        value == nullptr ? nullptr : std::get_if<io::formats::StoredTensor>(value);
+    const auto* tensor = value == nullptr ? nullptr : std::get_if<io::formats::StoredTensor>(value);
     if (tensor == nullptr || !tensor->type->dtype || tensor->sizes.empty()) continue;
     const base::DType dtype = *tensor->type->dtype;
     if (dtype == base::DType::kInt32 || dtype == base::DType::kInt64) continue;
     // The graph outlives its variables.
-    variables.add(node.name, {.sizes = tensor->sizes,
-                              .read = [tensor, file] { return io::formats::to_host(*tensor, file); }});
+    variables.add(node.name, {.sizes = tensor->sizes, .read = [tensor, file] {
+                                return io::formats::to_host(*tensor, file);
+                              }});
   }
   return variables;
 }
@@ -146,8 +145,8 @@ void require_all_used(const Variables& variables, const ReadOptions& options, Ac
   std::erase(scopes, "");
   std::vector<std::string> ignored, unknown;
   for (const std::string& name : variables.unused()) {
-    const bool is_ignored = std::ranges::any_of(
-        scopes, [&](const std::string& scope) { return lies_in(name, scope); });
+    const bool is_ignored =
+        std::ranges::any_of(scopes, [&](const std::string& scope) { return lies_in(name, scope); });
     (is_ignored || !options.subgraph.empty() ? ignored : unknown).push_back(name);
   }
   if (!unknown.empty()) {

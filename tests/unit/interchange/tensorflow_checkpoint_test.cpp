@@ -1,7 +1,6 @@
-#include "interchange/tensorflow/checkpoint_reader.h"
-
 #include <gtest/gtest.h>
 
+#include "interchange/tensorflow/checkpoint_reader.h"
 #include "unit/interchange/tensorflow_fixture.h"
 #include "unit/support/message_of.h"
 

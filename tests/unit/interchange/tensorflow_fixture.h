@@ -42,8 +42,7 @@ inline Sequence output_for(const SourceModel& model, const std::string& fixture)
 inline void expect_output_of(const SourceModel& model, const std::string& fixture) {
   // TensorFlow computes in float32.
   constexpr double kTolerance = 2e-6;
-  const Sequence expected =
-      sequence_of(io::read_npy(tensorflow_fixture(fixture + ".output.npy")));
+  const Sequence expected = sequence_of(io::read_npy(tensorflow_fixture(fixture + ".output.npy")));
   const Sequence output = output_for(model, fixture);
   EXPECT_LT(largest_difference(output, expected), kTolerance);
   EXPECT_LT(largest_difference(output_for(in_torch_convention(model), fixture), output),
