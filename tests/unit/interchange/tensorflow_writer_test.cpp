@@ -121,7 +121,10 @@ TEST(TensorflowWriter, WritesGraphs) {
   std::vector<ChainForm> all = forms();
   all.push_back({.directions = "both", .hard_sigmoid = true});
   for (std::size_t i = 0; i < all.size(); ++i) {
-    write_all(random_chain(i, all[i]), folder / ("chain" + std::to_string(i)));
+    const SourceModel model = random_chain(i, all[i]);
+    const std::filesystem::path name = folder / ("chain" + std::to_string(i));
+    write_all(model, name);
+    if (!all[i].hard_sigmoid) write_tensorflow_checkpoint(model, name);
   }
   for (const std::string kind : {"last", "mean", "max", "attention"}) {
     RandomNumbers random(4);
