@@ -125,7 +125,7 @@ class Finder {
     const auto kernel = find_name(variables_, scope, kKernelNames);
     if (!kernel) return;
     seen_.insert(scope);
-    if (is_one_of(kind, kLstmScopes) || lstm_scopes_.contains(scope) ||
+    if (is_one_of(kind, kLstmScopes) || facts_.lstm.contains(*kernel) || lstm_scopes_.contains(scope) ||
         variables_.has(scope + "/w_f_diag") || variables_.has(scope + "/W_F_diag")) {
       add_lstm(scope, *kernel, kind == "cudnncompatiblelstmcell");
     } else if (is_one_of(kind, kRnnScopes) || rnn_scopes_.contains(scope)) {
@@ -190,7 +190,12 @@ class Finder {
         fmt::format("'{}': {}; input {}, hidden {}{}", scope, how, cell.input, cell.hidden,
                     cell.output == cell.hidden ? std::string()
                                                : fmt::format(", projected to {}", cell.output)));
-    cells_.push_back({scope, std::move(cell)});
+    cells_.push_back({.scope = scope, .cell = std::move(cell)});
+  }
+  /// to_canonical() refuses activations that Sluice lacks.
+  void set_activation(SourceCell& cell, const std::string& kernel) {
+    const auto known = facts_.activation.find(kernel);
+    if (known != facts_.activation.end()) cell.candidate = {known->second};
   }
 
   void add_lstm(const std::string& scope, const std::string& kernel, bool is_cudnn) {
@@ -208,18 +213,29 @@ class Finder {
       if (variables_.has(name)) cell.tensors[tensor] = variables_.take(name);
     }
     const bool peeps = cell.find("w_f_diag") != nullptr;
-    set_forget_bias(cell, scope, is_cudnn);
+    set_forget_bias(cell, scope, kernel, is_cudnn);
+    set_activation(cell, kernel);
+    if (facts_.clips.contains(kernel)) {
+      base::fail(ErrorCode::kUnsupported,
+                 "{}: the cell of '{}' clips its state (cell_clip), which Sluice does not do",
+                 variables_.file(), kernel);
+    }
+    const bool is_backward = facts_.backward.contains(kernel);
     add(scope, std::move(cell),
         fmt::format("an LSTM{} in TensorFlow 1's layout, gates i c f o",
                     peeps ? " with peepholes" : ""));
+    if (!is_backward) return;
+    cells_.back().is_backward = true;
+    account_.find(fmt::format("'{}': runs backward, for the graph reverses its input", scope));
   }
 
-  void set_forget_bias(SourceCell& cell, const std::string& scope, bool is_cudnn) {
+  void set_forget_bias(SourceCell& cell, const std::string& scope, const std::string& kernel,
+                       bool is_cudnn) {
     if (is_cudnn) {
       account_.find(fmt::format("'{}': forget_bias 0, by the name of the cell", scope));
       return;
     }
-    const auto known = facts_.forget_bias.find(scope);
+    const auto known = facts_.forget_bias.find(kernel);
     if (known != facts_.forget_bias.end()) {
       cell.forget_bias = known->second;
       account_.find(fmt::format("'{}': forget_bias {}, in the graph", scope, known->second));
@@ -244,7 +260,7 @@ class Finder {
     SourceCell cell = sized(CellKind::kRnn, kernel, 1);
     take(cell, "kernel", kernel);
     take_bias(cell, "bias", scope);
-    const auto known = facts_.activation.find(scope);
+    const auto known = facts_.activation.find(kernel);
     const std::optional<std::string> answer = options_.find("activation");
     if (known != facts_.activation.end()) {
       cell.candidate = {known->second};
@@ -283,6 +299,7 @@ class Finder {
     }
     cell.reset_after = false;
     take(cell, "candidate_kernel", *kernel);
+    set_activation(cell, *kernel);
     take_bias(cell, "candidate_bias", candidate);
     add(scope, std::move(cell), "a GRU that resets before the product, gates r u");
   }

@@ -8,21 +8,15 @@
 #include "interchange/account.h"
 #include "interchange/read_options.h"
 #include "interchange/source_model.h"
+#include "interchange/tensorflow/graph_facts.h"
 #include "interchange/tensorflow/variables.h"
 
 namespace sluice::interchange::tensorflow {
 
-/// What a graph says of cells and a checkpoint does not.
-struct GraphFacts {
-  /// The forget_bias of cells, by the scope of their kernel.
-  std::map<std::string, double, std::less<>> forget_bias = {};
-  /// The activations of plain RNNs, by scope.
-  std::map<std::string, std::string, std::less<>> activation = {};
-};
-
 /// A cell and the scope of its variables.
 struct FoundCell {
   std::string scope;
+  bool is_backward = false;  ///< the graph says so
   SourceCell cell = {};
 };
 

@@ -64,7 +64,8 @@ std::int64_t Stack::output() const {
 std::vector<Stack> stacks_of(std::vector<FoundCell> cells, std::string_view file) {
   std::vector<Stack> stacks;
   for (FoundCell& found : cells) {
-    const Place place = place_of(found.scope);
+    Place place = place_of(found.scope);
+    place.is_backward = place.is_backward || found.is_backward;
     auto stack = std::ranges::find(stacks, place.stack, &Stack::name);
     if (stack == stacks.end()) {
       stacks.push_back({.name = place.stack});

@@ -43,7 +43,7 @@ void add_layers(Variables variables, const ReadOptions& options, const GraphFact
   }
   for (RecurrentLayer& layer : layers) model.layers.emplace_back(std::move(layer));
   if (is_whole) {
-    if (auto dense = find_output(variables, options, output, account)) {
+    if (auto dense = find_output(variables, options, facts, output, account)) {
       model.layers.emplace_back(std::move(*dense));
     }
   }

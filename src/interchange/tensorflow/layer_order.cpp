@@ -40,18 +40,24 @@ Stack take(Stacks& stacks, const std::string& scope, std::string_view key, std::
   return stack;
 }
 
-/// Makes the stacks of the answer `backward` the backward directions of others.
+/// Makes stacks that run backward, among them those of the answer `backward`, the backward
+/// directions of others.
 void pair_backward(Stacks& stacks, const ReadOptions& options, std::string_view file,
                    Account& account) {
-  Stacks backward;
   for (const std::string& scope : answers(options, "backward")) {
     Stack stack = take(stacks, scope, "backward", file);
     SLUICE_CHECK(stack.backward.empty(), "{}: --set backward={}: the scope has a direction 'bw'",
                  file, scope);
     stack.backward.swap(stack.forward);
-    stack.is_apart = true;
-    backward.push_back(std::move(stack));
+    account.assume(
+        fmt::format("'{}' runs backward, as --set backward says", stack.name));
+    stacks.push_back(std::move(stack));
   }
+  // A stack that runs backward alone stands beside one that runs forward alone.
+  const auto is_backward = [](const Stack& stack) { return stack.forward.empty(); };
+  Stacks backward;
+  std::ranges::copy_if(stacks, std::back_inserter(backward), is_backward);
+  std::erase_if(stacks, is_backward);
   for (Stack& one : backward) {
     const auto fits = [&](const Stack& other) {
       return other.backward.empty() && other.input() == one.input() &&
@@ -68,8 +74,9 @@ void pair_backward(Stacks& stacks, const ReadOptions& options, std::string_view 
       continue;
     }
     Stack& other = *std::ranges::find_if(stacks, fits);
-    account.find(fmt::format("'{}' runs backward beside '{}', as --set backward says", one.name,
-                             other.name));
+    account.find(fmt::format("'{}' and '{}' are the two directions of a layer, for they read the "
+                             "same width",
+                             other.name, one.name));
     other.backward = std::move(one.backward);
     other.is_apart = true;
   }

@@ -109,7 +109,8 @@ std::optional<EmbeddingLayer> find_embedding(Variables& variables, const ReadOpt
 }
 
 std::optional<LinearLayer> find_output(Variables& variables, const ReadOptions& options,
-                                       std::int64_t width, Account& account) {
+                                       const GraphFacts& facts, std::int64_t width,
+                                       Account& account) {
   const std::string asked = options.find("output").value_or("");
   if (asked == "none") return {};
   std::vector<Dense> found;
@@ -133,8 +134,16 @@ std::optional<LinearLayer> find_output(Variables& variables, const ReadOptions& 
   account.find(fmt::format("'{}': the dense layer behind them, {}, {} outputs", dense.weight,
                            dense.is_transposed ? "[outputs, width]" : "[width, outputs]",
                            layer.weight.shape[0]));
-  account.assume(
-      fmt::format("'{}': its outputs are logits; its activation is not stored", dense.weight));
+  const auto activation = facts.activation.find(dense.weight);
+  if (activation != facts.activation.end()) {
+    const bool is_log = activation->second == "logsoftmax";
+    layer.activation = {is_log ? "log_softmax" : activation->second};
+    account.find(fmt::format("'{}': the activation {}, in the graph", dense.weight,
+                             layer.activation.name));
+  } else {
+    account.assume(fmt::format("'{}': its outputs are logits, for no activation is stored",
+                               dense.weight));
+  }
   return layer;
 }
 

@@ -6,6 +6,7 @@
 #include "interchange/account.h"
 #include "interchange/read_options.h"
 #include "interchange/source_model.h"
+#include "interchange/tensorflow/graph_facts.h"
 #include "interchange/tensorflow/variables.h"
 
 namespace sluice::interchange::tensorflow {
@@ -17,8 +18,9 @@ std::optional<EmbeddingLayer> find_embedding(Variables& variables, const ReadOpt
 
 /// Takes the dense layer [width, labels] behind them: the answers `output` and `output_bias` name
 /// it, or it is the only unused pair of a matrix and a vector of such sizes and one scope or stem.
-/// Its outputs are logits.
+/// Without a fact on its activation, its outputs are logits.
 std::optional<LinearLayer> find_output(Variables& variables, const ReadOptions& options,
-                                       std::int64_t width, Account& account);
+                                       const GraphFacts& facts, std::int64_t width,
+                                       Account& account);
 
 }  // namespace sluice::interchange::tensorflow

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "interchange/tensorflow/graph_facts.h"
 #include "interchange/tensorflow/names.h"
 #include "io/formats/tensorflow/object_graph.h"
 
@@ -102,8 +103,9 @@ Variables variables_of(const TensorflowCheckpoint& checkpoint, Account& account)
 
 Variables constants_of(const io::formats::GraphDef& graph, const std::string& file) {
   Variables variables(file);
+  const std::set<std::string> names = variable_constants(graph);
   for (const io::formats::GraphNode& node : graph.nodes) {
-    if (node.op != "Const") continue;
+    if (!names.contains(node.name)) continue;
     const io::formats::GraphAttribute* value = node.find("value");
     const auto* tensor = value == nullptr ? nullptr : std::get_if<io::formats::StoredTensor>(value);
     if (tensor == nullptr || !tensor->type->dtype || tensor->sizes.empty()) continue;

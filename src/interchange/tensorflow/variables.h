@@ -49,7 +49,8 @@ class Variables {
 /// The variables of a checkpoint with rank 1 or more. A checkpoint of TensorFlow 2 names objects;
 /// its variables get their full names. Throws ErrorCode::kUnsupported for layers of Keras.
 Variables variables_of(const io::formats::TensorflowCheckpoint& checkpoint, Account& account);
-/// The constants of numbers of a frozen graph, which bear the names of variables.
+/// The constants that a frozen graph has in place of variables, with their names. The graph must
+/// outlive them.
 Variables constants_of(const io::formats::GraphDef& graph, const std::string& file);
 
 /// Removes what training alone needs: scalars, optimizers' slots and averages. With
