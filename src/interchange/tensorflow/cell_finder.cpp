@@ -125,8 +125,9 @@ class Finder {
     const auto kernel = find_name(variables_, scope, kKernelNames);
     if (!kernel) return;
     seen_.insert(scope);
-    if (is_one_of(kind, kLstmScopes) || facts_.lstm.contains(*kernel) || lstm_scopes_.contains(scope) ||
-        variables_.has(scope + "/w_f_diag") || variables_.has(scope + "/W_F_diag")) {
+    if (is_one_of(kind, kLstmScopes) || facts_.lstm.contains(*kernel) ||
+        lstm_scopes_.contains(scope) || variables_.has(scope + "/w_f_diag") ||
+        variables_.has(scope + "/W_F_diag")) {
       add_lstm(scope, *kernel, kind == "cudnncompatiblelstmcell");
     } else if (is_one_of(kind, kRnnScopes) || rnn_scopes_.contains(scope)) {
       add_rnn(scope, *kernel);
@@ -174,16 +175,22 @@ class Finder {
     }
     return cell;
   }
-  void take(SourceCell& cell, const char* tensor, const std::string& name) {
+  void take(SourceCell& cell, const char* tensor, const std::string& name, const Sizes& wanted) {
+    const Sizes& sizes = variables_.sizes(name);
+    if (sizes != wanted) {
+      base::fail(ErrorCode::kFormat, "{}: '{}' has the shape [{}] instead of [{}]",
+                 variables_.file(), name, fmt::join(sizes, ", "), fmt::join(wanted, ", "));
+    }
     cell.tensors[tensor] = variables_.take(name);
   }
-  void take_bias(SourceCell& cell, const char* tensor, const std::string& scope) {
+  void take_bias(SourceCell& cell, const char* tensor, const std::string& scope,
+                 std::int64_t size) {
     const auto name = find_name(variables_, scope, kBiasNames);
     if (!name) {
       base::fail(ErrorCode::kFormat, "{}: there is no bias beside the kernel of '{}'",
                  variables_.file(), scope);
     }
-    take(cell, tensor, *name);
+    take(cell, tensor, *name, {size});
   }
   void add(const std::string& scope, SourceCell cell, const std::string& how) {
     account_.find(
@@ -203,14 +210,15 @@ class Finder {
     std::optional<std::int64_t> output;
     if (projection) output = matrix(*projection).second;
     SourceCell cell = sized(CellKind::kLstm, kernel, 4, output);
-    take(cell, "kernel", kernel);
-    take_bias(cell, "bias", scope);
-    if (projection) take(cell, "projection", *projection);
+    const std::int64_t h = cell.hidden, rows = cell.input + cell.output;
+    take(cell, "kernel", kernel, {rows, 4 * h});
+    take_bias(cell, "bias", scope, 4 * h);
+    if (projection) take(cell, "projection", *projection, {h, cell.output});
     for (const char gate : {'i', 'f', 'o'}) {
       const std::string tensor = fmt::format("w_{}_diag", gate);
       std::string name = scope + "/" + tensor;
       if (!variables_.has(name)) name = fmt::format("{}/W_{}_diag", scope, std::toupper(gate));
-      if (variables_.has(name)) cell.tensors[tensor] = variables_.take(name);
+      if (variables_.has(name)) take(cell, tensor.c_str(), name, {h});
     }
     const bool peeps = cell.find("w_f_diag") != nullptr;
     set_forget_bias(cell, scope, kernel, is_cudnn);
@@ -258,8 +266,8 @@ class Finder {
 
   void add_rnn(const std::string& scope, const std::string& kernel) {
     SourceCell cell = sized(CellKind::kRnn, kernel, 1);
-    take(cell, "kernel", kernel);
-    take_bias(cell, "bias", scope);
+    take(cell, "kernel", kernel, {cell.input + cell.hidden, cell.hidden});
+    take_bias(cell, "bias", scope, cell.hidden);
     const auto known = facts_.activation.find(kernel);
     const std::optional<std::string> answer = options_.find("activation");
     if (known != facts_.activation.end()) {
@@ -282,14 +290,15 @@ class Finder {
     const std::string hidden = candidate + "/hidden_projection";
     const std::string gate_kernel = *find_name(variables_, gates, kKernelNames);
     SourceCell cell = sized(CellKind::kGru, gate_kernel, 2);
-    take(cell, "gate_kernel", gate_kernel);
-    take_bias(cell, "gate_bias", gates);
+    const std::int64_t h = cell.hidden, i = cell.input;
+    take(cell, "gate_kernel", gate_kernel, {i + h, 2 * h});
+    take_bias(cell, "gate_bias", gates, 2 * h);
     if (variables_.has(input + "/kernel")) {
       cell.convention = Convention::kTensorflowCudnnGru;
-      take(cell, "input_kernel", input + "/kernel");
-      take(cell, "hidden_kernel", hidden + "/kernel");
-      take_bias(cell, "input_bias", input);
-      take_bias(cell, "hidden_bias", hidden);
+      take(cell, "input_kernel", input + "/kernel", {i, h});
+      take(cell, "hidden_kernel", hidden + "/kernel", {h, h});
+      take_bias(cell, "input_bias", input, h);
+      take_bias(cell, "hidden_bias", hidden, h);
       return add(scope, std::move(cell), "a GRU that resets after the product, gates r u");
     }
     const auto kernel = find_name(variables_, candidate, kKernelNames);
@@ -298,19 +307,20 @@ class Finder {
                  variables_.file(), gate_kernel, candidate);
     }
     cell.reset_after = false;
-    take(cell, "candidate_kernel", *kernel);
+    take(cell, "candidate_kernel", *kernel, {i + h, h});
     set_activation(cell, *kernel);
-    take_bias(cell, "candidate_bias", candidate);
+    take_bias(cell, "candidate_bias", candidate, h);
     add(scope, std::move(cell), "a GRU that resets before the product, gates r u");
   }
 
   void add_block_gru(const std::string& scope) {
     SourceCell cell = sized(CellKind::kGru, scope + "/w_ru", 2);
     cell.reset_after = false;
-    take(cell, "gate_kernel", scope + "/w_ru");
-    take(cell, "gate_bias", scope + "/b_ru");
-    take(cell, "candidate_kernel", scope + "/w_c");
-    take(cell, "candidate_bias", scope + "/b_c");
+    const std::int64_t h = cell.hidden, i = cell.input;
+    take(cell, "gate_kernel", scope + "/w_ru", {i + h, 2 * h});
+    take(cell, "gate_bias", scope + "/b_ru", {2 * h});
+    take(cell, "candidate_kernel", scope + "/w_c", {i + h, h});
+    take(cell, "candidate_bias", scope + "/b_c", {h});
     add(scope, std::move(cell), "a GRU that resets before the product, gates r u");
   }
 

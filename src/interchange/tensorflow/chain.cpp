@@ -10,6 +10,24 @@
 
 namespace sluice::interchange::tensorflow {
 
+namespace {
+
+/// Variables do not say which steps the dense layer reads.
+void add_pooling(const ReadOptions& options, SourceModel& model) {
+  const std::string kind = options.find("pooling").value_or("none");
+  SLUICE_CHECK(kind == "none" || kind == "last" || kind == "mean" || kind == "max",
+               "--set pooling={}: it is none, last, mean or max", kind);
+  if (kind != "none") {
+    model.layers.emplace_back(PoolingLayer{.name = "pooling", .kind = kind});
+  }
+  model.account.assume(kind == "none"
+                           ? "an output for each step; say --set pooling=last, mean or max for one "
+                             "output of a sequence"
+                           : "the pooling " + kind + ", as --set pooling says");
+}
+
+}  // namespace
+
 void add_layers(Variables variables, const ReadOptions& options, const GraphFacts& facts,
                 SourceModel& model) {
   Account& account = model.account;
@@ -42,6 +60,7 @@ void add_layers(Variables variables, const ReadOptions& options, const GraphFact
     }
   }
   for (RecurrentLayer& layer : layers) model.layers.emplace_back(std::move(layer));
+  if (is_whole) add_pooling(options, model);
   if (is_whole) {
     if (auto dense = find_output(variables, options, facts, output, account)) {
       model.layers.emplace_back(std::move(*dense));

@@ -16,10 +16,10 @@ using io::formats::GraphNode;
 
 // A walk along a graph ends after so many nodes: graphs of loops have circles.
 constexpr int kMostSteps = 16;
+constexpr std::size_t kMostReached = 32;
 
-constexpr std::array kActivations = {"Tanh",     "Sigmoid",  "Relu",    "Softsign", "Softplus",
-                                     "Elu",      "Selu",     "Relu6",   "LeakyRelu", "Softmax",
-                                     "LogSoftmax"};
+constexpr std::array kActivations = {"Tanh", "Sigmoid", "Relu",      "Softsign", "Softplus",  "Elu",
+                                     "Selu", "Relu6",   "LeakyRelu", "Softmax",  "LogSoftmax"};
 
 template <typename Names>
 bool is_one_of(std::string_view name, const Names& names) {
@@ -53,7 +53,8 @@ class Index {
     for (const GraphNode& node : graph.nodes) {
       nodes_[node.name] = &node;
       for (const std::string& input : node.inputs) {
-        if (const auto output = output_of(input)) uses_[output->node].push_back({&node, output->index});
+        if (const auto output = output_of(input))
+          uses_[output->node].push_back({&node, output->index});
       }
     }
   }
@@ -81,7 +82,8 @@ class Index {
   const GraphNode* origin(const GraphNode& node, std::size_t number) const {
     const GraphNode* at = input(node, number);
     for (int step = 0; at != nullptr && step < kMostSteps; ++step) {
-      if (is_one_of(at->op, std::array{"Const", "VariableV2", "Variable", "VarHandleOp"})) return at;
+      if (is_one_of(at->op, std::array{"Const", "VariableV2", "Variable", "VarHandleOp"}))
+        return at;
       if (!is_one_of(at->op, std::array{"Identity", "Enter", "ReadVariableOp", "Transpose",
                                         "Reshape", "Switch"})) {
         return nullptr;
@@ -91,19 +93,19 @@ class Index {
     return nullptr;
   }
 
-  /// The first user of an output that has one of the ops, behind operations that only move or add
+  /// The nearest user of an output that has one of the ops, behind operations that only move or add
   /// numbers.
   template <typename Ops, typename Through>
-  const GraphNode* next(const std::string& node, int output, const Ops& ops,
-                        const Through& through, int most = kMostSteps) const {
-    if (most == 0) return nullptr;
-    for (const Use& use : uses(node)) {
-      if (use.output != output) continue;
-      if (is_one_of(use.node->op, ops)) return use.node;
-    }
-    for (const Use& use : uses(node)) {
-      if (use.output != output || !is_one_of(use.node->op, through)) continue;
-      if (const GraphNode* found = next(use.node->name, 0, ops, through, most - 1)) return found;
+  const GraphNode* next(const std::string& node, const Ops& ops, const Through& through) const {
+    std::vector<std::string_view> reached = {node};
+    for (std::size_t at = 0; at < reached.size(); ++at) {
+      for (const Use& use : uses(reached[at])) {
+        if (use.output != 0) continue;
+        if (is_one_of(use.node->op, ops)) return use.node;
+        const bool goes_on = is_one_of(use.node->op, through) && reached.size() < kMostReached &&
+                             !is_one_of(use.node->name, reached);
+        if (goes_on) reached.push_back(use.node->name);
+      }
     }
     return nullptr;
   }
@@ -114,7 +116,7 @@ class Index {
 };
 
 constexpr std::array kSums = {"BiasAdd", "Add", "AddV2"};
-constexpr std::array kMoves = {"BiasAdd", "Add", "AddV2", "Reshape", "Identity", "Squeeze"};
+constexpr std::array kMoves = {"BiasAdd", "Add", "AddV2", "Reshape", "Identity", "Squeeze", "Cast"};
 
 std::optional<double> scalar_of(const GraphNode* node, const std::string& file) {
   if (node == nullptr || node->op != "Const") return {};
@@ -153,12 +155,11 @@ class Facts {
   void read_product(const GraphNode& product) {
     const GraphNode* kernel = index_.origin(product, 1);
     if (kernel == nullptr) return;
-    const GraphNode* sum = index_.next(product.name, 0, kSums, std::array{"Reshape", "Identity"});
+    const GraphNode* sum = index_.next(product.name, kSums, std::array{"Reshape", "Identity"});
     const std::string& behind = sum == nullptr ? product.name : sum->name;
-    const GraphNode* split =
-        index_.next(behind, 0, std::array{"Split"}, std::array{"Identity"}, 2);
+    const GraphNode* split = index_.next(behind, std::array{"Split"}, std::array{"Identity"});
     if (split != nullptr) return read_gates(kernel->name, *split);
-    const GraphNode* activation = index_.next(behind, 0, kActivations, kMoves, 4);
+    const GraphNode* activation = index_.next(behind, kActivations, kMoves);
     if (activation != nullptr) facts_.activation[kernel->name] = lower(activation->op);
   }
 
@@ -195,7 +196,7 @@ class Facts {
     };
     // TensorFlow leaves attributes out that have the op's default.
     facts_.forget_bias[kernel->name] = number("forget_bias", 1);
-    if (number("cell_clip", block.op == "BlockLSTM" ? 3 : 3) > 0) facts_.clips.insert(kernel->name);
+    if (number("cell_clip", 3) > 0) facts_.clips.insert(kernel->name);
     if (!x) return;
     const GraphNode* input = index_.input(block, *x);
     for (int step = 0; input != nullptr && step < kMostSteps; ++step) {

@@ -45,20 +45,18 @@ SourceModel read_tensorflow_graph(const std::filesystem::path& path, const ReadO
     model.format = "a SavedModel of TensorFlow";
     graph = take_graph(io::formats::read_saved_model(path), model.path, model.account).graph;
     const bool is_folder = std::filesystem::is_directory(path);
-    variables_prefix =
-        io::formats::saved_model_variables(is_folder ? path : path.parent_path());
+    variables_prefix = io::formats::saved_model_variables(is_folder ? path : path.parent_path());
   } else {
     model.format = "a frozen graph of TensorFlow (.pb)";
     graph = io::formats::read_graph_def(path);
   }
   const tensorflow::GraphFacts facts = tensorflow::facts_of(graph, model.path);
-  const bool has_variables = !variables_prefix.empty() &&
-                             std::filesystem::exists(variables_prefix.string() + ".index");
+  const bool has_variables =
+      !variables_prefix.empty() && std::filesystem::exists(variables_prefix.string() + ".index");
   tensorflow::Variables variables =
-      has_variables
-          ? tensorflow::variables_of(io::formats::TensorflowCheckpoint::open(variables_prefix),
-                                     model.account)
-          : tensorflow::constants_of(graph, model.path);
+      has_variables ? tensorflow::variables_of(
+                          io::formats::TensorflowCheckpoint::open(variables_prefix), model.account)
+                    : tensorflow::constants_of(graph, model.path);
   tensorflow::add_layers(std::move(variables), options, facts, model);
   return model;
 }

@@ -40,6 +40,27 @@ Stack take(Stacks& stacks, const std::string& scope, std::string_view key, std::
   return stack;
 }
 
+/// Makes `backward` the other direction of a stack.
+void join(Stack& forward, Stack backward) {
+  forward.backward = std::move(backward.backward);
+  forward.is_apart = true;
+}
+
+/// Takes the stack, or the two directions "FORWARD+BACKWARD", that a part of the answer `order`
+/// names.
+Stack take_in_order(Stacks& stacks, const std::string& part, std::string_view file) {
+  const std::size_t plus = part.find('+');
+  Stack stack = take(stacks, part.substr(0, plus), "order", file);
+  if (plus == std::string::npos) return stack;
+  Stack other = take(stacks, part.substr(plus + 1), "order", file);
+  if (other.backward.empty()) other.backward.swap(other.forward);
+  SLUICE_CHECK(stack.backward.empty() && other.forward.empty() && stack.input() == other.input() &&
+                   stack.forward.size() == other.backward.size(),
+               "{}: --set order: '{}' are not two directions of one layer", file, part);
+  join(stack, std::move(other));
+  return stack;
+}
+
 /// Makes stacks that run backward, among them those of the answer `backward`, the backward
 /// directions of others.
 void pair_backward(Stacks& stacks, const ReadOptions& options, std::string_view file,
@@ -49,8 +70,7 @@ void pair_backward(Stacks& stacks, const ReadOptions& options, std::string_view 
     SLUICE_CHECK(stack.backward.empty(), "{}: --set backward={}: the scope has a direction 'bw'",
                  file, scope);
     stack.backward.swap(stack.forward);
-    account.assume(
-        fmt::format("'{}' runs backward, as --set backward says", stack.name));
+    account.assume(fmt::format("'{}' runs backward, as --set backward says", stack.name));
     stacks.push_back(std::move(stack));
   }
   // A stack that runs backward alone stands beside one that runs forward alone.
@@ -63,22 +83,25 @@ void pair_backward(Stacks& stacks, const ReadOptions& options, std::string_view 
       return other.backward.empty() && other.input() == one.input() &&
              other.forward.size() == one.backward.size();
     };
+    const auto could_follow = [&](const Stack& other) {
+      return other.output() == one.input() || one.output() == other.input();
+    };
     const auto count = std::ranges::count_if(stacks, fits);
-    SLUICE_CHECK(
-        count <= 1,
-        "{}: several scopes could be the forward direction beside '{}'; convert parts with "
-        "--subgraph",
-        file, one.name);
-    if (count == 0) {
+    if (count == 0 || options.find("order")) {
       stacks.push_back(std::move(one));
       continue;
     }
-    Stack& other = *std::ranges::find_if(stacks, fits);
-    account.find(fmt::format("'{}' and '{}' are the two directions of a layer, for they read the "
-                             "same width",
-                             other.name, one.name));
-    other.backward = std::move(one.backward);
-    other.is_apart = true;
+    const auto other = std::ranges::find_if(stacks, fits);
+    SLUICE_CHECK(count == 1 && !could_follow(*other),
+                 "{}: '{}' runs backward, and it is not known beside which scope; say --set "
+                 "order=FORWARD+BACKWARD for two directions of a layer, or order=SCOPE,SCOPE for "
+                 "one layer behind the other",
+                 file, one.name);
+    account.find(
+        fmt::format("'{}' and '{}' are the two directions of a layer, for they read the "
+                    "same width and do not fit behind each other",
+                    other->name, one.name));
+    join(*other, std::move(one));
   }
 }
 
@@ -142,7 +165,7 @@ void sort_stacks(Stacks& stacks, const ReadOptions& options, std::string_view fi
   const std::vector<std::string> order = answers(options, "order");
   if (!order.empty()) {
     Stacks sorted;
-    for (const std::string& scope : order) sorted.push_back(take(stacks, scope, "order", file));
+    for (const std::string& part : order) sorted.push_back(take_in_order(stacks, part, file));
     SLUICE_CHECK(stacks.empty(), "{}: --set order does not list {}", file,
                  listed(names_of(stacks)));
     stacks = std::move(sorted);
@@ -157,11 +180,11 @@ void sort_stacks(Stacks& stacks, const ReadOptions& options, std::string_view fi
   }
   const auto orders = fitting_orders(stacks);
   SLUICE_CHECK(orders.size() == 1,
-               "{}: the order of the recurrent scopes {} is not known, for their widths allow {} "
-               "orders. Say --set order=SCOPE,SCOPE from the first to the last; if one runs "
+               "{}: the order of the recurrent scopes {} is not known by their widths. "
+               "Say --set order=SCOPE,SCOPE from the first to the last; if one runs "
                "backward (TimeReversedFusedRNN), say --set backward=SCOPE; or take one alone with "
                "--subgraph SCOPE",
-               file, listed(names_of(stacks)), orders.empty() ? "no" : "several");
+               file, listed(names_of(stacks)));
   Stacks sorted;
   for (const std::size_t place : orders[0]) sorted.push_back(std::move(stacks[place]));
   stacks = std::move(sorted);

@@ -18,8 +18,8 @@ namespace sluice::interchange::tensorflow {
 /// - `cell_N` of MultiRNNCell and stack_bidirectional_rnn is the place of a layer. Stacks that
 ///   bidirectional_dynamic_rnn runs apart become layers of both directions, where a direction has
 ///   zeros for the output of the other.
-/// - Stacks follow each other as the answer `order` lists them; without it, by the numbers of their
-///   scopes, or in the only order in which their widths fit.
+/// - Stacks follow each other as the answer `order` lists them, "SCOPE,FORWARD+BACKWARD"; without
+///   it, by the numbers of their scopes, or in the only order in which their widths fit.
 ///
 /// Throws ErrorCode::kInvalidArgument if the order must be asked for, and kFormat if widths do not
 /// fit.

@@ -138,11 +138,11 @@ std::optional<LinearLayer> find_output(Variables& variables, const ReadOptions& 
   if (activation != facts.activation.end()) {
     const bool is_log = activation->second == "logsoftmax";
     layer.activation = {is_log ? "log_softmax" : activation->second};
-    account.find(fmt::format("'{}': the activation {}, in the graph", dense.weight,
-                             layer.activation.name));
+    account.find(
+        fmt::format("'{}': the activation {}, in the graph", dense.weight, layer.activation.name));
   } else {
-    account.assume(fmt::format("'{}': its outputs are logits, for no activation is stored",
-                               dense.weight));
+    account.assume(
+        fmt::format("'{}': its outputs are logits, for no activation is stored", dense.weight));
   }
   return layer;
 }

@@ -31,6 +31,11 @@ const std::vector<Case> kCases = {
     {"cudnn_gru", {}, 2},
     {"cudnn_lstm", {}, 2},
     {"cudnn_lstm_bidirectional", {}, 2},
+    {"lstm_1_0", {"forget_bias=1"}, 2},
+    {"lstm_peephole_1_0", {"forget_bias=1"}, 1},
+    {"lstm_fused_1_0", {"forget_bias=1"}, 1},
+    {"gru_1_0", {}, 1},
+    {"gru_block_1_0", {}, 1},
     {"opaque_lstm",
      {"opaque_layers=2", "opaque_directions=2", "opaque_hidden=4", "opaque_input=3"},
      2},
@@ -68,7 +73,7 @@ TEST(TensorflowCheckpoint, AsksForWhatItDoesNotHold) {
   expect_part(refusal("basic_lstm", {}), "Say --set forget_bias=1 (TensorFlow's default");
   expect_part(refusal("lstm_fused", {}), "there is no recurrent cell under a name of TensorFlow");
   expect_part(refusal("lstm_fused", {"forget_bias=1", "lstm=one,other"}),
-              "the order of the recurrent scopes 'one', 'other' is not known");
+              "the order of the recurrent scopes 'one', 'other' is not known by their widths");
   expect_part(refusal("lstm_fused", {"forget_bias=1", "lstm=one"}),
               "it is not known what these variables are for");
   expect_part(refusal("lstm_fused", {"forget_bias=1", "lstm=none"}),
@@ -100,6 +105,23 @@ TEST(TensorflowCheckpoint, LeavesOutWhatTheCallerSays) {
             "single numbers of training: 'beta1_power', 'beta2_power', 'global_step'");
   EXPECT_EQ(model.account.left_out[1].substr(0, 43), "21 variables of optimizers and averages: 'M");
   EXPECT_EQ(model.account.left_out[2], "variables: 'Model/softmax_b', 'Model/softmax_w'");
+}
+
+TEST(TensorflowCheckpoint, TakesDirectionsAndPoolingFromAnswers) {
+  const SourceModel model = read_tensorflow_checkpoint(
+      tensorflow_fixture("lstm_fused"),
+      options_of({"forget_bias=1", "lstm=one,other", "order=one+other"}));
+  expect_output_of(model, "lstm_fused");
+  const SourceModel pooled = read_tensorflow_checkpoint(
+      tensorflow_fixture("basic_lstm"), options_of({"forget_bias=1", "pooling=last"}));
+  ASSERT_EQ(pooled.layers.size(), 5U);
+  EXPECT_EQ(std::get<PoolingLayer>(pooled.layers[3]).kind, "last");
+  const Sequence all = output_for(
+      read_tensorflow_checkpoint(tensorflow_fixture("basic_lstm"), options_of({"forget_bias=1"})),
+      "basic_lstm");
+  const Sequence last = output_for(pooled, "basic_lstm");
+  ASSERT_EQ(last.steps, 1);
+  EXPECT_NEAR(last.row(0)[0], all.row(all.steps - 1)[0], 1e-12);
 }
 
 TEST(TensorflowCheckpoint, TakesTheRecurrentPartAlone) {

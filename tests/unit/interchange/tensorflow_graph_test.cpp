@@ -1,7 +1,6 @@
-#include "interchange/tensorflow/graph_reader.h"
-
 #include <gtest/gtest.h>
 
+#include "interchange/tensorflow/graph_reader.h"
 #include "unit/interchange/tensorflow_fixture.h"
 
 namespace sluice::interchange {

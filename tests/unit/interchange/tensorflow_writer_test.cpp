@@ -5,6 +5,7 @@
 
 #include "interchange/tensorflow/checkpoint_reader.h"
 #include "interchange/tensorflow/checkpoint_writer.h"
+#include "interchange/tensorflow/graph_reader.h"
 #include "interchange/tensorflow/graph_writer.h"
 #include "io/npy.h"
 #include "unit/interchange/random_chain.h"
@@ -56,6 +57,20 @@ TEST(TensorflowWriter, WritesCheckpointsThatComputeTheSame) {
     const SourceModel back = read_tensorflow_checkpoint(folder.path() / "model", options_for(form));
     ASSERT_EQ(back.layers.size(), model.layers.size());
     EXPECT_LT(largest_difference(output_of(back), output_of(model)), kTolerance);
+  }
+}
+
+TEST(TensorflowWriter, WritesGraphsThatComputeTheSame) {
+  const testing::TemporaryFolder folder;
+  for (const ChainForm& form : forms()) {
+    const SourceModel model = random_chain(9, form);
+    write_frozen_graph(model, folder.path() / "model.pb");
+    write_saved_model_folder(model, folder.path() / "saved");
+    for (const char* file : {"model.pb", "saved"}) {
+      const SourceModel back = read_tensorflow_graph(folder.path() / file, options_for(form));
+      ASSERT_EQ(back.layers.size(), model.layers.size());
+      EXPECT_LT(largest_difference(output_of(back), output_of(model)), kTolerance);
+    }
   }
 }
 
