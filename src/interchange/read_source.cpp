@@ -3,7 +3,12 @@
 #include "base/check.h"
 #include "interchange/arrays/array_map.h"
 #include "interchange/arrays/named_arrays.h"
+#include "interchange/keras/keras_reader.h"
+#include "interchange/onnx/onnx_reader.h"
+#include "interchange/tensorflow/checkpoint_reader.h"
+#include "interchange/tensorflow/graph_reader.h"
 #include "interchange/torch/torch_reader.h"
+#include "io/file.h"
 
 namespace sluice::interchange {
 namespace {
@@ -12,6 +17,25 @@ namespace fs = std::filesystem;
 
 SourceModel read_arrays(const NamedArrays& arrays, const ReadOptions& options) {
   return options.map.empty() ? read_torch(arrays, options) : read_mapped(arrays, options);
+}
+
+/// The checkpoint that the file "checkpoint" of a folder names last; other paths stay.
+fs::path newest_checkpoint(const fs::path& path) {
+  if (!fs::is_directory(path)) return path;
+  constexpr std::uint64_t kLargest = 1 << 20;
+  constexpr std::string_view kKey = "model_checkpoint_path: \"";
+  const fs::path list = path / "checkpoint";
+  const std::string text = io::read_file(list, kLargest);
+  const std::size_t key = text.find(kKey);
+  const std::size_t begin = key + kKey.size();
+  const std::size_t end = key == std::string::npos ? key : text.find('"', begin);
+  if (end == std::string::npos) {
+    base::fail(ErrorCode::kFormat, "'{}' names no checkpoint; give the prefix of one",
+               list.native());
+  }
+  // Its folder may have been moved since.
+  const fs::path named = text.substr(begin, end - begin);
+  return path / named.filename();
 }
 
 SourceModel read_by_format(const fs::path& path, SourceFormat format, const ReadOptions& options) {
@@ -25,14 +49,18 @@ SourceModel read_by_format(const fs::path& path, SourceFormat format, const Read
     case SourceFormat::kPickle:
       return read_arrays(open_pickle_arrays(path), options);
     case SourceFormat::kKeras:
+      return read_keras(path, options);
     case SourceFormat::kTensorflowCheckpoint:
+      return read_tensorflow_checkpoint(newest_checkpoint(path), options);
     case SourceFormat::kTensorflowGraph:
     case SourceFormat::kSavedModel:
+      return read_tensorflow_graph(path, options);
     case SourceFormat::kOnnx:
+      return read_onnx_model(path, options);
     case SourceFormat::kSluice:
       break;
   }
-  base::fail(ErrorCode::kUnsupported, "'{}' is {}, which is read elsewhere", path.native(),
+  base::fail(ErrorCode::kInvalidArgument, "'{}' is {}, not another program's", path.native(),
              describe(format));
 }
 

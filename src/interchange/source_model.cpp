@@ -46,6 +46,10 @@ const io::HostTensor& SourceCell::get(std::string_view tensor) const {
   return *found;
 }
 
+void refuse_crf(const CrfLayer& layer, std::string_view program) {
+  base::fail(ErrorCode::kUnsupported, "layer '{}' is a CRF, which {} lacks", layer.name, program);
+}
+
 std::string_view name_of(const SourceLayer& layer) {
   return std::visit([](const auto& one) -> std::string_view { return one.name; }, layer);
 }

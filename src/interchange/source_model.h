@@ -157,6 +157,9 @@ struct SourceModel {
 
 std::string_view name_of(const SourceLayer& layer);
 
+/// Throws ErrorCode::kUnsupported: `program` has no CRF. export_model() leaves it out before.
+[[noreturn]] void refuse_crf(const CrfLayer& layer, std::string_view program);
+
 /// A copy in float32 of numbers of any type.
 io::HostTensor to_float32(const io::HostTensor& tensor);
 

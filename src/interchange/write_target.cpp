@@ -3,7 +3,11 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "interchange/keras/keras_writer.h"
 #include "interchange/model_chain.h"
+#include "interchange/onnx/onnx_writer.h"
+#include "interchange/tensorflow/checkpoint_writer.h"
+#include "interchange/tensorflow/graph_writer.h"
 #include "interchange/torch/torch_export.h"
 #include "io/output_file.h"
 #include "model_files/loaded_model.h"
@@ -69,6 +73,12 @@ Export export_model(const io::Container& container, std::string_view target) {
     return result;
   }
   result.chain = chain_of_model(container, convention_of(target));
+  if (target != "torch" && std::holds_alternative<CrfLayer>(result.chain.layers.back())) {
+    result.chain.layers.pop_back();
+    result.chain.account.leave_out(
+        "the CRF: the output has the scores of the labels at each step, without those of "
+        "neighbours");
+  }
   result.model = paired(result.chain, container, kind);
   return result;
 }
@@ -76,8 +86,17 @@ Export export_model(const io::Container& container, std::string_view target) {
 void write_target(const Export& exported, std::string_view target, const fs::path& path) {
   if (target == "torch") {
     write_torch(exported.model.container, path);
+  } else if (target == "keras") {
+    write_keras(exported.chain, path);
+  } else if (target == "tf1") {
+    write_tensorflow_checkpoint(exported.chain, path);
+  } else if (target == "pb") {
+    write_frozen_graph(exported.chain, path);
+  } else if (target == "savedmodel") {
+    write_saved_model_folder(exported.chain, path);
   } else {
-    base::fail(ErrorCode::kUnsupported, "'{}' is not written", target);
+    SLUICE_ASSERT(target == "onnx");
+    write_onnx_model(exported.chain, path);
   }
   write_lines(path.native() + ".words.txt", exported.chain.pieces);
   write_lines(path.native() + ".labels.txt", exported.chain.labels);

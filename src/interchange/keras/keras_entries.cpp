@@ -122,6 +122,7 @@ class EntryMaker {
                              {"moving_variance", constant(1 - kEpsilon)}}});
   }
 
+  void add(const CrfLayer& layer) const { refuse_crf(layer, "Keras"); }
   void add(const PoolingLayer& layer) {
     if (layer.kind == "last") {
       base::fail(ErrorCode::kUnsupported,

@@ -219,6 +219,7 @@ class GraphWriter {
     at_ = made();
   }
 
+  void add(const CrfLayer& layer) const { refuse_crf(layer, "ONNX"); }
   void add(const PoolingLayer& layer) {
     SLUICE_CHECK(!options_.states, "{} reads all steps, so a sequence cannot be run in parts",
                  layer.name);
