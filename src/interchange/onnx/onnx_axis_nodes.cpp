@@ -108,8 +108,7 @@ void Walk::reshape(const OnnxNode& node) {
   const Data& data = require_data(node, 0);
   const std::optional<Numbers> wanted = numbers_input(node, 1);
   if (!wanted || wanted->is_scalar || wanted->is_spread || int_of(node, "allowzero", 0) != 0) {
-    base::fail(ErrorCode::kUnsupported, "{} reshapes to a shape that is not known",
-               describe(node));
+    base::fail(ErrorCode::kUnsupported, "{} reshapes to a shape that is not known", describe(node));
   }
   regroup(node, data, wanted->values);
 }
@@ -146,8 +145,7 @@ void Walk::regroup(const OnnxNode& node, const Data& data, const std::vector<Num
     const Axis axis = data.axes[next++];
     const std::optional<std::int64_t> size = size_of(data, axis);
     const bool is_same_place = is_copy && index == next - 1;
-    const bool is_same_axis =
-        !is_copy && number.axis && resolve(*number.axis) == resolve(axis);
+    const bool is_same_axis = !is_copy && number.axis && resolve(*number.axis) == resolve(axis);
     const bool merges = axis.kind == Kind::kDirection && next < data.axes.size() &&
                         data.axes[next].kind == Kind::kFeature;
     const auto merged = [&]() -> std::optional<std::int64_t> {

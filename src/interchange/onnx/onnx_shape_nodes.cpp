@@ -45,8 +45,8 @@ void Walk::shape(const OnnxNode& node) {
   const std::int64_t end = place(int_of(node, "end", rank));
   for (std::int64_t at = place(int_of(node, "start", 0)); at < end; ++at) {
     const Axis axis = data.axes[static_cast<std::size_t>(at)];
-    const bool is_open = axis.kind == Kind::kInput || axis.kind == Kind::kTime ||
-                         axis.kind == Kind::kBatch;
+    const bool is_open =
+        axis.kind == Kind::kInput || axis.kind == Kind::kTime || axis.kind == Kind::kBatch;
     Number number{size_of(data, axis), {}};
     if (is_open) number.axis = axis;
     numbers.values.push_back(number);
@@ -130,7 +130,7 @@ bool Walk::try_zeros(const OnnxNode& node) {
   const std::string& op = node.op_type;
   if (op == "ConstantOfShape") {
     const std::optional<Constant> value = constant_of(node);
-    if (value && !is_all_zero(*value, path_)) return false;
+    if (value && !is_zero(node, *value)) return false;
     put(node, Zeros{});
     return true;
   }
@@ -143,9 +143,9 @@ bool Walk::try_zeros(const OnnxNode& node) {
     const Value* value = input(node, i);
     if (value == nullptr) return false;
     const auto* constant = std::get_if<Constant>(value);
-    const bool is_zero = std::holds_alternative<Zeros>(*value) ||
-                         (op != "Gather" && constant != nullptr && is_all_zero(*constant, path_));
-    if (!is_zero) return false;
+    const bool is_nothing = std::holds_alternative<Zeros>(*value) ||
+                            (op != "Gather" && constant != nullptr && is_zero(node, *constant));
+    if (!is_nothing) return false;
   }
   for (std::size_t output = 0; output < node.outputs.size(); ++output) put(node, Zeros{}, output);
   return count > 0;

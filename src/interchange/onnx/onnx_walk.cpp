@@ -17,7 +17,7 @@ using Kind = Axis::Kind;
 namespace {
 
 // Far more than any model has; chains are taken apart by recursion.
-constexpr std::size_t kMostLayers = 1000;
+constexpr std::size_t kMostLayers = 1000, kMostAxes = 8;
 
 std::string_view meaning_of(Kind kind) {
   switch (kind) {
@@ -44,23 +44,40 @@ struct Operators {
   using Handler = void (Walk::*)(const OnnxNode&);
   static const std::map<std::string, Handler, std::less<>>& handlers() {
     static const std::map<std::string, Handler, std::less<>> table{
-        {"LSTM", &Walk::recurrent},       {"GRU", &Walk::recurrent},
-        {"RNN", &Walk::recurrent},        {"MatMul", &Walk::matmul},
-        {"Gemm", &Walk::gemm},            {"Add", &Walk::elementwise},
-        {"Sub", &Walk::elementwise},      {"Mul", &Walk::elementwise},
-        {"Div", &Walk::elementwise},      {"BatchNormalization", &Walk::normalize},
-        {"Softmax", &Walk::activation},   {"LogSoftmax", &Walk::activation},
-        {"Sigmoid", &Walk::activation},   {"HardSigmoid", &Walk::activation},
-        {"Tanh", &Walk::activation},      {"Relu", &Walk::activation},
-        {"Gather", &Walk::gather},        {"Slice", &Walk::slice},
-        {"Split", &Walk::split},          {"Concat", &Walk::concat},
-        {"ReduceMean", &Walk::reduce},    {"ReduceMax", &Walk::reduce},
-        {"Transpose", &Walk::transpose},  {"Squeeze", &Walk::squeeze},
-        {"Unsqueeze", &Walk::unsqueeze},  {"Reshape", &Walk::reshape},
-        {"Flatten", &Walk::flatten},      {"Identity", &Walk::same},
-        {"Cast", &Walk::same},            {"Dropout", &Walk::same},
-        {"Shape", &Walk::shape},          {"Constant", nullptr},
-        {"ConstantOfShape", nullptr},     {"Expand", nullptr},
+        {"LSTM", &Walk::recurrent},
+        {"GRU", &Walk::recurrent},
+        {"RNN", &Walk::recurrent},
+        {"MatMul", &Walk::matmul},
+        {"Gemm", &Walk::gemm},
+        {"Add", &Walk::elementwise},
+        {"Sub", &Walk::elementwise},
+        {"Mul", &Walk::elementwise},
+        {"Div", &Walk::elementwise},
+        {"BatchNormalization", &Walk::normalize},
+        {"Softmax", &Walk::activation},
+        {"LogSoftmax", &Walk::activation},
+        {"Sigmoid", &Walk::activation},
+        {"HardSigmoid", &Walk::activation},
+        {"Tanh", &Walk::activation},
+        {"Relu", &Walk::activation},
+        {"Gather", &Walk::gather},
+        {"Slice", &Walk::slice},
+        {"Split", &Walk::split},
+        {"Concat", &Walk::concat},
+        {"ReduceMean", &Walk::reduce},
+        {"ReduceMax", &Walk::reduce},
+        {"Transpose", &Walk::transpose},
+        {"Squeeze", &Walk::squeeze},
+        {"Unsqueeze", &Walk::unsqueeze},
+        {"Reshape", &Walk::reshape},
+        {"Flatten", &Walk::flatten},
+        {"Identity", &Walk::same},
+        {"Cast", &Walk::same},
+        {"Dropout", &Walk::same},
+        {"Shape", &Walk::shape},
+        {"Constant", nullptr},
+        {"ConstantOfShape", nullptr},
+        {"Expand", nullptr},
         {"Tile", nullptr},
     };
     return table;
@@ -119,7 +136,7 @@ bool Walk::try_constants(const OnnxNode& node) {
     inputs.push_back(constant_input(node, i));
     if (!inputs.back() && !node.inputs[i].empty()) return false;
   }
-  std::optional<Constant> result = fold(node, inputs, path_, folded_bytes_);
+  std::optional<Constant> result = fold(node, inputs, path_, budget_);
   if (!result) return false;
   put(node, std::move(*result));
   return true;
@@ -183,7 +200,22 @@ std::optional<std::int64_t> Walk::integer_input(const OnnxNode& node, std::size_
   return integers->front();
 }
 
+io::HostTensor Walk::load(const OnnxNode& node, const Constant& constant) {
+  budget_.charge(constant, describe(node));
+  return load_float32(constant, path_);
+}
+
+bool Walk::is_zero(const OnnxNode& node, const Constant& constant) {
+  budget_.charge(constant, describe(node));
+  return is_all_zero(constant, path_);
+}
+
 void Walk::put(const OnnxNode& node, Value value, std::size_t output) {
+  const auto* data = std::get_if<Data>(&value);
+  if (data != nullptr && data->axes.size() > kMostAxes) {
+    base::fail(ErrorCode::kUnsupported, "{} makes a tensor of more than {} axes", describe(node),
+               kMostAxes);
+  }
   if (output < node.outputs.size() && !node.outputs[output].empty()) {
     set(node.outputs[output], std::move(value));
   }
@@ -244,8 +276,7 @@ void Walk::require_features_last(const OnnxNode& node, const Data& data) {
   require(node, data, data.axes.size() - 1, Kind::kFeature);
 }
 
-StepPointer Walk::append(StepPointer before, SourceLayer layer,
-                         std::optional<std::int64_t> width) {
+StepPointer Walk::append(StepPointer before, SourceLayer layer, std::optional<std::int64_t> width) {
   auto step = std::make_shared<Step>();
   step->name = std::string(interchange::name_of(layer));
   step->depth = before->depth + 1;

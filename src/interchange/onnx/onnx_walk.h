@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "interchange/onnx/onnx_budget.h"
 #include "interchange/onnx/onnx_value.h"
 
 namespace sluice::interchange::onnx {
@@ -57,6 +58,9 @@ class Walk {
   std::optional<std::vector<std::int64_t>> integers_input(const Node& node,
                                                           std::size_t index) const;
   std::optional<std::int64_t> integer_input(const Node& node, std::size_t index) const;
+  /// A constant as float32.
+  io::HostTensor load(const Node& node, const Constant& constant);
+  bool is_zero(const Node& node, const Constant& constant);
   void put(const Node& node, Value value, std::size_t output = 0);
   bool try_constants(const Node& node);
   bool is_trivial(const Data& data, const Axis& axis) const;
@@ -110,17 +114,16 @@ class Walk {
   void normalize(const Node& node);
   void activation(const Node& node);
   void sluice_pooling(const Node& node);
-  std::vector<float> vector_of(const Node& node, const Constant& constant,
-                               std::int64_t width) const;
+  std::vector<float> vector_of(const Node& node, const Constant& constant, std::int64_t width);
 
   const std::filesystem::path path_;
   const std::int64_t opset_;
   Account& account_;
   std::map<std::string, Value, std::less<>> values_;
-  std::vector<std::optional<Axis::Kind>> meanings_;      // of axes of graph inputs
+  std::vector<std::optional<Axis::Kind>> meanings_;       // of axes of graph inputs
   std::vector<std::optional<std::int64_t>> input_sizes_;  // of the same
-  std::set<std::string, std::less<>> noted_;             // inputs that the account names
-  std::size_t folded_bytes_ = 0;
+  std::set<std::string, std::less<>> noted_;              // inputs that the account names
+  Budget budget_;
   bool has_lengths_ = false;
   bool takes_alone_ = false;
   StepPointer last_recurrent_;
