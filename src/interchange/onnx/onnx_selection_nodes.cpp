@@ -162,8 +162,7 @@ void Walk::concat(const OnnxNode& node) {
   const bool joins = kind == Kind::kDirection || (kind == Kind::kFeature && !has_directions);
   for (std::size_t i = 1; i < node.inputs.size(); ++i) {
     const Data& part = require_data(node, i);
-    bool is_alike =
-        joins && part.axes.size() == all.axes.size() && part.is_cell_state == all.is_cell_state;
+    bool is_alike = joins && all.rows.empty() && part.rows.empty() && part.axes.size() == all.axes.size() && part.is_cell_state == all.is_cell_state;
     for (std::size_t k = 0; is_alike && k < part.axes.size(); ++k) {
       is_alike = resolve(part.axes[k]) == resolve(all.axes[k]);
     }

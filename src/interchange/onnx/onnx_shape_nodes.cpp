@@ -29,6 +29,17 @@ Number compute(const std::string& op, const Number& a, const Number& b) {
   return {*a.value / *b.value, {}};
 }
 
+/// The product of the numbers of a shape.
+Number product_of(const std::vector<Number>& numbers) {
+  if (numbers.size() == 1) return numbers[0];
+  const bool are_axes = numbers.size() == 2 && numbers[0].axis && numbers[1].axis &&
+                        !numbers[0].times && !numbers[1].times;
+  if (are_axes) return {{}, numbers[0].axis, numbers[1].axis};
+  Number product{1, {}};
+  for (const Number& number : numbers) product = compute("Mul", product, number);
+  return product;
+}
+
 bool is_arithmetic(const std::string& op) {
   return op == "Add" || op == "Sub" || op == "Mul" || op == "Div";
 }
@@ -49,6 +60,7 @@ void Walk::shape(const OnnxNode& node) {
         axis.kind == Kind::kInput || axis.kind == Kind::kTime || axis.kind == Kind::kBatch;
     Number number{size_of(data, axis), {}};
     if (is_open) number.axis = axis;
+    if (axis.kind == Kind::kRows) number = {{}, data.rows[0], data.rows[1]};
     numbers.values.push_back(number);
   }
   put(node, std::move(numbers));
@@ -69,6 +81,11 @@ bool Walk::try_numbers(const OnnxNode& node) {
   Numbers& first = inputs[0];
   if (op == "Identity" || op == "Cast") {
     put(node, first);
+    return true;
+  }
+  if (op == "ReduceProd" && inputs.size() == 1) {
+    const bool keeps = int_of(node, "keepdims", 1) != 0;
+    put(node, Numbers{{product_of(first.values)}, !keeps});
     return true;
   }
   if (spreads && first.values.size() == 1) {

@@ -31,6 +31,8 @@ std::string_view meaning_of(Kind kind) {
       return "directions";
     case Kind::kFeature:
       return "features";
+    case Kind::kRows:
+      return "time x batch";
     case Kind::kOne:
       break;
   }
@@ -78,7 +80,7 @@ struct Operators {
         {"Constant", nullptr},
         {"ConstantOfShape", nullptr},
         {"Expand", nullptr},
-        {"Tile", nullptr},
+        {"Tile", nullptr},                {"ReduceProd", nullptr},
     };
     return table;
   }

@@ -86,6 +86,8 @@ class Walk {
   void reshape(const Node& node);
   void flatten(const Node& node);
   void regroup(const Node& node, const Data& data, const std::vector<Number>& wanted);
+  Data with_rows_apart(const Data& data, std::size_t wanted) const;
+  std::optional<Data> with_rows_joined(const Data& data, const std::vector<Number>& wanted) const;
   void same(const Node& node);
 
   // onnx_selection_nodes.cpp
