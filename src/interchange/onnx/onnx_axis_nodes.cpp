@@ -119,6 +119,7 @@ Data Walk::with_rows_apart(const Data& data, std::size_t wanted) const {
   const auto present = static_cast<std::size_t>(std::ranges::count_if(
       data.axes, [&](const Axis& axis) { return !is_trivial(data, axis); }));
   if (rows == data.axes.end() || wanted <= present) return data;
+  SLUICE_ASSERT(data.rows.size() == 2);
   Data result = data;
   const auto at = result.axes.begin() + (rows - data.axes.begin());
   *at = data.rows[1];

@@ -196,7 +196,7 @@ void Walk::matmul(const OnnxNode& node) {
   }
   std::vector<Axis> axes = data.axes;
   axes.back() = {Kind::kFeature};
-  put(node, output_of(append(before, std::move(layer), width), std::move(axes)));
+  put(node, output_of(append(before, std::move(layer), width), std::move(axes), data.rows));
 }
 
 void Walk::gemm(const OnnxNode& node) {
@@ -227,7 +227,7 @@ void Walk::gemm(const OnnxNode& node) {
   }
   std::vector<Axis> axes = data.axes;
   axes.back() = {Kind::kFeature};
-  put(node, output_of(append(before, std::move(layer), width), std::move(axes)));
+  put(node, output_of(append(before, std::move(layer), width), std::move(axes), data.rows));
 }
 
 /// A number for each feature; one number stands for all.
@@ -271,7 +271,7 @@ void Walk::elementwise(const OnnxNode& node) {
     if (std::shared_ptr<Step> linear = open_linear(data);
         linear && !linear->bias && !std::get<LinearLayer>(*linear->layer).bias) {
       linear->bias = tensor_of(values);
-      return put(node, output_of(linear, data.axes));
+      return put(node, output_of(linear, data.axes, data.rows));
     }
   }
   std::vector<float> scale(values.size(), 1), shift(values.size(), 0);
@@ -290,7 +290,7 @@ void Walk::elementwise(const OnnxNode& node) {
     shift[i] = is_sum ? shift[i] + values[i] : shift[i] * values[i];
   }
   AffineLayer layer{std::move(name), tensor_of(scale), tensor_of(shift)};
-  put(node, output_of(append(before, std::move(layer), *width), data.axes));
+  put(node, output_of(append(before, std::move(layer), *width), data.axes, data.rows));
 }
 
 void Walk::normalize(const OnnxNode& node) {
@@ -324,7 +324,7 @@ void Walk::normalize(const OnnxNode& node) {
   }
   const StepPointer before = settle(data, describe(node));
   AffineLayer layer{onnx::name_of(node), tensor_of(scale), tensor_of(shift)};
-  put(node, output_of(append(before, std::move(layer), *width), data.axes));
+  put(node, output_of(append(before, std::move(layer), *width), data.axes, data.rows));
 }
 
 void Walk::activation(const OnnxNode& node) {
@@ -347,7 +347,7 @@ void Walk::activation(const OnnxNode& node) {
   } else {
     linear->activation = {op == "Sigmoid" ? "sigmoid" : op == "Tanh" ? "tanh" : "relu"};
   }
-  put(node, output_of(linear, data.axes));
+  put(node, output_of(linear, data.axes, data.rows));
 }
 
 }  // namespace sluice::interchange::onnx

@@ -292,9 +292,11 @@ StepPointer Walk::append(StepPointer before, SourceLayer layer, std::optional<st
   return step;
 }
 
-Data Walk::output_of(StepPointer step, std::vector<Axis> axes) const {
+Data Walk::output_of(StepPointer step, std::vector<Axis> axes, std::vector<Axis> rows) const {
   const std::optional<std::int64_t> width = step->width;
-  return {.pieces = {{std::move(step), Part::kWhole, Read::kAll, width}}, .axes = std::move(axes)};
+  return {.pieces = {{std::move(step), Part::kWhole, Read::kAll, width}},
+          .axes = std::move(axes),
+          .rows = std::move(rows)};
 }
 
 StepPointer Walk::settle(const Data& data, const std::string& reader) {

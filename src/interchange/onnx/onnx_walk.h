@@ -72,7 +72,7 @@ class Walk {
   StepPointer join_pieces(const Data& data, const std::string& reader) const;
   StepPointer read_last(const StepPointer& step, const std::string& reader);
   StepPointer append(StepPointer before, SourceLayer layer, std::optional<std::int64_t> width);
-  Data output_of(StepPointer step, std::vector<Axis> axes) const;
+  Data output_of(StepPointer step, std::vector<Axis> axes, std::vector<Axis> rows = {}) const;
 
   // onnx_shape_nodes.cpp
   void shape(const Node& node);
