@@ -116,8 +116,8 @@ void Walk::reshape(const OnnxNode& node) {
 /// Splits rows into their two axes if the wanted shape has more axes.
 Data Walk::with_rows_apart(const Data& data, std::size_t wanted) const {
   const auto rows = std::ranges::find(data.axes, Kind::kRows, &Axis::kind);
-  const auto present = static_cast<std::size_t>(std::ranges::count_if(
-      data.axes, [&](const Axis& axis) { return !is_trivial(data, axis); }));
+  const auto present = static_cast<std::size_t>(
+      std::ranges::count_if(data.axes, [&](const Axis& axis) { return !is_trivial(data, axis); }));
   if (rows == data.axes.end() || wanted <= present) return data;
   SLUICE_ASSERT(data.rows.size() == 2);
   Data result = data;
@@ -139,8 +139,7 @@ std::optional<Data> Walk::with_rows_joined(const Data& data,
     return std::nullopt;
   }
   const Number &rows = wanted[0], &features = wanted[1];
-  const bool is_product = rows.axis && rows.times &&
-                          resolve(*rows.axis) == resolve(data.axes[0]) &&
+  const bool is_product = rows.axis && rows.times && resolve(*rows.axis) == resolve(data.axes[0]) &&
                           resolve(*rows.times) == resolve(data.axes[1]);
   const std::optional<std::int64_t> width = size_of(data, data.axes[2]);
   const bool keeps_features = features.value && !features.axis &&
@@ -190,7 +189,8 @@ void Walk::regroup(const OnnxNode& node, const Data& whole, const std::vector<Nu
     const Axis axis = data.axes[next++];
     const std::optional<std::int64_t> size = size_of(data, axis);
     const bool is_same_place = is_copy && index == next - 1;
-    const bool is_same_axis = !is_copy && number.axis && !number.times && resolve(*number.axis) == resolve(axis);
+    const bool is_same_axis =
+        !is_copy && number.axis && !number.times && resolve(*number.axis) == resolve(axis);
     const bool merges = axis.kind == Kind::kDirection && next < data.axes.size() &&
                         data.axes[next].kind == Kind::kFeature;
     const auto merged = [&]() -> std::optional<std::int64_t> {

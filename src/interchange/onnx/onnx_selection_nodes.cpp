@@ -23,7 +23,8 @@ void Walk::gather(const OnnxNode& node) {
   if (constant_input(node, 0)) return embed(node, require_data(node, 1));
   Data data = require_data(node, 0);
   const std::optional<Numbers> indices = numbers_input(node, 1);
-  if (!indices || indices->values.size() != 1 || !indices->values[0].value) {
+  if (!indices || indices->values.size() != 1 || !indices->values[0].value ||
+      *indices->values[0].value >= kEnd) {
     base::fail(ErrorCode::kUnsupported,
                "{} picks by numbers that depend on the input, or by several; Sluice reads a single "
                "constant one",
@@ -73,7 +74,8 @@ void Walk::split(const OnnxNode& node) {
   if (!sizes && node.inputs.size() < 2 && size && count > 0 && *size % count == 0) {
     sizes.emplace(static_cast<std::size_t>(count), *size / count);
   }
-  if (!sizes || sizes->size() != node.outputs.size()) {
+  const auto is_wrong = [](std::int64_t part) { return part < 0 || part > kEnd; };
+  if (!sizes || sizes->size() != node.outputs.size() || std::ranges::any_of(*sizes, is_wrong)) {
     base::fail(ErrorCode::kUnsupported, "{} splits into parts of sizes that are not known",
                describe(node));
   }
@@ -162,7 +164,8 @@ void Walk::concat(const OnnxNode& node) {
   const bool joins = kind == Kind::kDirection || (kind == Kind::kFeature && !has_directions);
   for (std::size_t i = 1; i < node.inputs.size(); ++i) {
     const Data& part = require_data(node, i);
-    bool is_alike = joins && all.rows.empty() && part.rows.empty() && part.axes.size() == all.axes.size() && part.is_cell_state == all.is_cell_state;
+    bool is_alike = joins && all.rows.empty() && part.rows.empty() &&
+                    part.axes.size() == all.axes.size() && part.is_cell_state == all.is_cell_state;
     for (std::size_t k = 0; is_alike && k < part.axes.size(); ++k) {
       is_alike = resolve(part.axes[k]) == resolve(all.axes[k]);
     }

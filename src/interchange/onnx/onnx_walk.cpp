@@ -18,6 +18,8 @@ namespace {
 
 // Far more than any model has; chains are taken apart by recursion.
 constexpr std::size_t kMostLayers = 1000, kMostAxes = 8;
+// A file may claim any size for an input.
+constexpr std::int64_t kMostSize = 1 << 24;
 
 std::string_view meaning_of(Kind kind) {
   switch (kind) {
@@ -80,7 +82,8 @@ struct Operators {
         {"Constant", nullptr},
         {"ConstantOfShape", nullptr},
         {"Expand", nullptr},
-        {"Tile", nullptr},                {"ReduceProd", nullptr},
+        {"Tile", nullptr},
+        {"ReduceProd", nullptr},
     };
     return table;
   }
@@ -100,10 +103,11 @@ void Walk::add_input(const OnnxValue& input) {
   for (const io::formats::OnnxAxis& axis : *input.shape) {
     data.axes.push_back({Kind::kInput, meanings_.size()});
     meanings_.emplace_back();
-    input_sizes_.push_back(axis.size);
+    const bool is_plausible = axis.size && *axis.size <= kMostSize;
+    input_sizes_.push_back(is_plausible ? axis.size : std::nullopt);
   }
   const bool is_float = input.type == 1 || input.type == 10 || input.type == 11;
-  if (is_float && !input.shape->empty()) step->width = input.shape->back().size;
+  if (is_float && !input.shape->empty()) step->width = input_sizes_.back();
   data.pieces.push_back({step, Part::kWhole, Read::kAll, step->width});
   set(input.name, std::move(data));
 }
