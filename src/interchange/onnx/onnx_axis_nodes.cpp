@@ -108,14 +108,57 @@ void Walk::reshape(const OnnxNode& node) {
   const Data& data = require_data(node, 0);
   const std::optional<Numbers> wanted = numbers_input(node, 1);
   if (!wanted || wanted->is_scalar || wanted->is_spread || int_of(node, "allowzero", 0) != 0) {
-    base::fail(ErrorCode::kUnsupported, "{} reshapes to a shape that is not known",
-               describe(node));
+    base::fail(ErrorCode::kUnsupported, "{} reshapes to a shape that is not known", describe(node));
   }
   regroup(node, data, wanted->values);
 }
 
+/// Splits rows into their two axes if the wanted shape has more axes.
+Data Walk::with_rows_apart(const Data& data, std::size_t wanted) const {
+  const auto rows = std::ranges::find(data.axes, Kind::kRows, &Axis::kind);
+  const auto present = static_cast<std::size_t>(
+      std::ranges::count_if(data.axes, [&](const Axis& axis) { return !is_trivial(data, axis); }));
+  if (rows == data.axes.end() || wanted <= present) return data;
+  SLUICE_ASSERT(data.rows.size() == 2);
+  Data result = data;
+  const auto at = result.axes.begin() + (rows - data.axes.begin());
+  *at = data.rows[1];
+  result.axes.insert(at, data.rows[0]);
+  result.rows.clear();
+  return result;
+}
+
+/// [time, batch, features] as [time x batch, features]; empty if another shape is wanted.
+std::optional<Data> Walk::with_rows_joined(const Data& data,
+                                           const std::vector<Number>& wanted) const {
+  const auto is_open = [&](std::size_t index) {
+    const Kind kind = resolve(data.axes[index]).kind;
+    return kind == Kind::kInput || kind == Kind::kTime || kind == Kind::kBatch;
+  };
+  if (wanted.size() != 2 || data.axes.size() != 3 || !is_open(0) || !is_open(1)) {
+    return std::nullopt;
+  }
+  const Number &rows = wanted[0], &features = wanted[1];
+  const bool is_product = rows.axis && rows.times && resolve(*rows.axis) == resolve(data.axes[0]) &&
+                          resolve(*rows.times) == resolve(data.axes[1]);
+  const std::optional<std::int64_t> width = size_of(data, data.axes[2]);
+  const bool keeps_features = features.value && !features.axis &&
+                              (features.value == width || (features.value == -1 && is_product));
+  if (!keeps_features || !(is_product || (rows.value == -1 && !rows.axis))) return std::nullopt;
+  Data result = data;
+  result.axes = {{Kind::kRows}, data.axes[2]};
+  result.rows = {data.axes[0], data.axes[1]};
+  return result;
+}
+
 /// Takes each wanted size as an axis of the tensor, or as the features of both directions.
-void Walk::regroup(const OnnxNode& node, const Data& data, const std::vector<Number>& wanted) {
+void Walk::regroup(const OnnxNode& node, const Data& whole, const std::vector<Number>& wanted) {
+  if (std::optional<Data> joined = with_rows_joined(whole, wanted)) {
+    return put(node, std::move(*joined));
+  }
+  const auto wanted_axes = static_cast<std::size_t>(
+      std::ranges::count_if(wanted, [](const Number& number) { return number.value != 1; }));
+  const Data data = with_rows_apart(whole, wanted_axes);
   Data result = data;
   result.axes.clear();
   std::size_t next = 0;
@@ -147,7 +190,7 @@ void Walk::regroup(const OnnxNode& node, const Data& data, const std::vector<Num
     const std::optional<std::int64_t> size = size_of(data, axis);
     const bool is_same_place = is_copy && index == next - 1;
     const bool is_same_axis =
-        !is_copy && number.axis && resolve(*number.axis) == resolve(axis);
+        !is_copy && number.axis && !number.times && resolve(*number.axis) == resolve(axis);
     const bool merges = axis.kind == Kind::kDirection && next < data.axes.size() &&
                         data.axes[next].kind == Kind::kFeature;
     const auto merged = [&]() -> std::optional<std::int64_t> {

@@ -15,8 +15,6 @@ using io::HostTensor;
 using io::formats::OnnxNode;
 using Sizes = std::vector<std::int64_t>;
 
-constexpr std::size_t kMostBytes = std::size_t{4} << 30;
-
 std::int64_t product(std::span<const std::int64_t> sizes) {
   return base::Shape(sizes).element_count();
 }
@@ -37,8 +35,8 @@ Blocks blocks_of(const HostTensor& tensor, std::size_t axis) {
 class Folder {
  public:
   Folder(const OnnxNode& node, const std::vector<std::optional<Constant>>& inputs,
-         const std::filesystem::path& model, std::size_t& bytes)
-      : node_(node), inputs_(inputs), model_(model), bytes_(bytes) {}
+         const std::filesystem::path& model, Budget& budget)
+      : node_(node), inputs_(inputs), model_(model), budget_(budget) {}
 
   std::optional<HostTensor> fold() {
     if (inputs_.empty() || !inputs_[0]) return std::nullopt;
@@ -53,17 +51,8 @@ class Folder {
 
  private:
   HostTensor take(std::size_t index) {
-    Sizes sizes = sizes_of(*inputs_[index]);
-    count_bytes(static_cast<std::size_t>(product(sizes)) * 8);
+    budget_.charge(*inputs_[index], describe(node_));
     return load(*inputs_[index], model_);
-  }
-  void count_bytes(std::size_t size) {
-    bytes_ = base::checked_add(bytes_, size);
-    if (bytes_ <= kMostBytes) return;
-    base::fail(ErrorCode::kUnsupported,
-               "the constants that {} and others compute take more than 4 GiB; fold them when the "
-               "model is exported",
-               describe(node_));
   }
   std::optional<Numbers> integers(std::size_t index) const {
     if (index >= inputs_.size() || !inputs_[index]) return std::nullopt;
@@ -123,8 +112,8 @@ class Folder {
       if (size == 0 && axis < sizes.size()) size = sizes[axis];
       if (size < -1) return std::nullopt;
       if (size >= 0) {
-        known = static_cast<std::int64_t>(base::checked_mul(static_cast<std::size_t>(known),
-                                                            static_cast<std::size_t>(size)));
+        known = static_cast<std::int64_t>(
+            base::checked_mul(static_cast<std::size_t>(known), static_cast<std::size_t>(size)));
       }
       result.push_back(size);
     }
@@ -143,8 +132,7 @@ class Folder {
       if (!inputs_[i]) return std::nullopt;
       parts.push_back(take(i));
     }
-    const std::size_t axis =
-        checked_axis(node_, int_of(node_, "axis", 0), parts[0].shape.rank());
+    const std::size_t axis = checked_axis(node_, int_of(node_, "axis", 0), parts[0].shape.rank());
     Sizes sizes(parts[0].shape.begin(), parts[0].shape.end());
     sizes[axis] = 0;
     for (const HostTensor& part : parts) {
@@ -218,18 +206,18 @@ class Folder {
   const OnnxNode& node_;
   const std::vector<std::optional<Constant>>& inputs_;
   const std::filesystem::path& model_;
-  std::size_t& bytes_;
+  Budget& budget_;
 };
 
 }  // namespace
 
 std::optional<Constant> fold(const OnnxNode& node,
                              const std::vector<std::optional<Constant>>& inputs,
-                             const std::filesystem::path& model, std::size_t& bytes) {
+                             const std::filesystem::path& model, Budget& budget) {
   const bool is_same = node.op_type == "Identity" || node.op_type == "Cast";
   if (!node.domain.empty() || inputs.empty()) return std::nullopt;
   if (is_same) return inputs[0];  // numbers become float32, and indices int64, when they are read
-  std::optional<HostTensor> tensor = Folder(node, inputs, model, bytes).fold();
+  std::optional<HostTensor> tensor = Folder(node, inputs, model, budget).fold();
   if (!tensor) return std::nullopt;
   return Constant{nullptr, std::make_shared<const HostTensor>(std::move(*tensor))};
 }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "interchange/onnx/onnx_budget.h"
 #include "interchange/onnx/onnx_value.h"
 
 namespace sluice::interchange::onnx {
@@ -11,11 +12,10 @@ namespace sluice::interchange::onnx {
 /// The output of a node whose inputs are constants: Identity, Cast, Transpose, Unsqueeze, Squeeze,
 /// Reshape, Slice and Concat. Exporters put them between the stored weights and a recurrent node.
 /// `inputs` has an empty one for each input that is left out. Empty: another operator, or a case
-/// that is not computed. Adds the bytes that it takes to `bytes`, and throws
-/// ErrorCode::kUnsupported beyond 4 GiB of them.
+/// that is not computed. The budget bounds the memory that it takes.
 std::optional<Constant> fold(const io::formats::OnnxNode& node,
                              const std::vector<std::optional<Constant>>& inputs,
-                             const std::filesystem::path& model, std::size_t& bytes);
+                             const std::filesystem::path& model, Budget& budget);
 
 /// The axes of a node, an attribute or its input `index`; an input must be a constant. Empty if
 /// there are none.

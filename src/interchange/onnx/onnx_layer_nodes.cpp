@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/check.h"
 #include "interchange/onnx/onnx_constants.h"
@@ -53,11 +54,10 @@ void Walk::check_lengths(const OnnxNode& node, const Data& data, std::size_t tim
     return;
   }
   const std::optional<Numbers> numbers = numbers_input(node, kLengths);
-  const bool is_whole =
-      numbers && std::ranges::all_of(numbers->values, [&](const Number& number) {
-        if (number.axis) return resolve(*number.axis).kind == Kind::kTime;
-        return steps && number.value == steps;
-      });
+  const bool is_whole = numbers && std::ranges::all_of(numbers->values, [&](const Number& number) {
+                          if (number.axis) return resolve(*number.axis).kind == Kind::kTime;
+                          return steps && number.value == steps;
+                        });
   if (!is_whole) {
     base::fail(ErrorCode::kUnsupported,
                "{} ends its rows at constant lengths (sequence_lens); Sluice takes lengths with "
@@ -72,7 +72,7 @@ bool Walk::check_state(const OnnxNode& node, std::size_t index, const char* name
   const Value* value = input(node, index);
   if (value != nullptr && std::holds_alternative<Zeros>(*value)) return false;
   if (value != nullptr && std::holds_alternative<Constant>(*value)) {
-    if (is_all_zero(std::get<Constant>(*value), path_)) return false;
+    if (is_zero(node, std::get<Constant>(*value))) return false;
     base::fail(ErrorCode::kUnsupported,
                "{} begins with constants that are not zero ({}); Sluice begins with zeros or a "
                "state that it carries",
@@ -113,6 +113,7 @@ void Walk::recurrent(const OnnxNode& node) {
   check_lengths(node, data, time);
 
   const StepPointer before = settle(data, describe(node));
+  std::set<std::size_t> charged;  // the shape of a weight is looked at first
   const ConstantInput weights = [&](std::size_t index) -> std::optional<Constant> {
     if (index >= node.inputs.size() || node.inputs[index].empty()) return std::nullopt;
     std::optional<Constant> constant = constant_input(node, index);
@@ -123,11 +124,12 @@ void Walk::recurrent(const OnnxNode& node) {
                  describe(node), node.inputs[index]);
     }
     const Value* value = input(node, index);
-    const bool is_zero = value != nullptr && std::holds_alternative<Zeros>(*value);
-    if (!constant && !is_zero) {
+    const bool has_zeros = value != nullptr && std::holds_alternative<Zeros>(*value);
+    if (!constant && !has_zeros) {
       base::fail(ErrorCode::kUnsupported, "{} computes its biases '{}' from other nodes",
                  describe(node), node.inputs[index]);
     }
+    if (constant && charged.insert(index).second) budget_.charge(*constant, describe(node));
     return constant;
   };
   RecurrentLayer layer = read_recurrent_node(node, weights, path_);
@@ -169,7 +171,7 @@ void Walk::embed(const OnnxNode& node, const Data& ids) {
   }
   std::vector<Axis> axes = ids.axes;
   axes.push_back({Kind::kFeature});
-  HostTensor rows = load_float32(*table, path_);
+  HostTensor rows = load(node, *table);
   const std::int64_t width = rows.shape[1];
   account_.find(fmt::format("{}: an embedding of {} ids, {} wide", onnx::name_of(node),
                             rows.shape[0], width));
@@ -186,7 +188,7 @@ void Walk::matmul(const OnnxNode& node) {
   }
   require_features_last(node, data);
   const StepPointer before = settle(data, describe(node));
-  LinearLayer layer{onnx::name_of(node), transposed(load_float32(*weight, path_))};
+  LinearLayer layer{onnx::name_of(node), transposed(load(node, *weight))};
   const std::int64_t width = layer.weight.shape[0];
   if (before->width && *before->width != layer.weight.shape[1]) {
     base::fail(ErrorCode::kFormat, "{} reads {} features, but is given {}", describe(node),
@@ -194,7 +196,7 @@ void Walk::matmul(const OnnxNode& node) {
   }
   std::vector<Axis> axes = data.axes;
   axes.back() = {Kind::kFeature};
-  put(node, output_of(append(before, std::move(layer), width), std::move(axes)));
+  put(node, output_of(append(before, std::move(layer), width), std::move(axes), data.rows));
 }
 
 void Walk::gemm(const OnnxNode& node) {
@@ -209,7 +211,7 @@ void Walk::gemm(const OnnxNode& node) {
   }
   require_features_last(node, data);
   const StepPointer before = settle(data, describe(node));
-  LinearLayer layer{onnx::name_of(node), load_float32(*weight, path_)};
+  LinearLayer layer{onnx::name_of(node), load(node, *weight)};
   if (int_of(node, "transB", 0) == 0) layer.weight = transposed(layer.weight);
   const std::int64_t width = layer.weight.shape[0];
   if (before->width && *before->width != layer.weight.shape[1]) {
@@ -219,19 +221,18 @@ void Walk::gemm(const OnnxNode& node) {
   if (node.inputs.size() > 2 && !node.inputs[2].empty()) {
     const std::optional<Constant> bias = constant_input(node, 2);
     if (!bias) {
-      base::fail(ErrorCode::kUnsupported, "{} adds something else than a constant",
-                 describe(node));
+      base::fail(ErrorCode::kUnsupported, "{} adds something else than a constant", describe(node));
     }
     layer.bias = tensor_of(vector_of(node, *bias, width));
   }
   std::vector<Axis> axes = data.axes;
   axes.back() = {Kind::kFeature};
-  put(node, output_of(append(before, std::move(layer), width), std::move(axes)));
+  put(node, output_of(append(before, std::move(layer), width), std::move(axes), data.rows));
 }
 
 /// A number for each feature; one number stands for all.
 std::vector<float> Walk::vector_of(const OnnxNode& node, const Constant& constant,
-                                   std::int64_t width) const {
+                                   std::int64_t width) {
   const std::vector<std::int64_t> sizes = sizes_of(constant);
   std::int64_t before = 1;
   for (std::size_t axis = 0; axis + 1 < sizes.size(); ++axis) before *= sizes[axis] == 1 ? 1 : 0;
@@ -241,7 +242,7 @@ std::vector<float> Walk::vector_of(const OnnxNode& node, const Constant& constan
                "{} takes a constant of the shape [{}], which is no number for each of {} features",
                describe(node), fmt::join(sizes, ", "), width);
   }
-  const HostTensor tensor = load_float32(constant, path_);
+  const HostTensor tensor = load(node, constant);
   const auto values = tensor.values<float>();
   if (last == width) return {values.begin(), values.end()};
   return std::vector<float>(static_cast<std::size_t>(width), values[0]);
@@ -267,10 +268,10 @@ void Walk::elementwise(const OnnxNode& node) {
     if (op == "Div") value = 1 / value;
   }
   if (is_sum) {
-    if (std::shared_ptr<Step> linear = open_linear(data); linear && !linear->bias &&
-                                                          !std::get<LinearLayer>(*linear->layer).bias) {
+    if (std::shared_ptr<Step> linear = open_linear(data);
+        linear && !linear->bias && !std::get<LinearLayer>(*linear->layer).bias) {
       linear->bias = tensor_of(values);
-      return put(node, output_of(linear, data.axes));
+      return put(node, output_of(linear, data.axes, data.rows));
     }
   }
   std::vector<float> scale(values.size(), 1), shift(values.size(), 0);
@@ -289,14 +290,15 @@ void Walk::elementwise(const OnnxNode& node) {
     shift[i] = is_sum ? shift[i] + values[i] : shift[i] * values[i];
   }
   AffineLayer layer{std::move(name), tensor_of(scale), tensor_of(shift)};
-  put(node, output_of(append(before, std::move(layer), *width), data.axes));
+  put(node, output_of(append(before, std::move(layer), *width), data.axes, data.rows));
 }
 
 void Walk::normalize(const OnnxNode& node) {
   const Data data = require_data(node, 0);
-  const bool is_training =
-      int_of(node, "training_mode", 0) != 0 ||
-      std::ranges::count_if(node.outputs, [](const std::string& name) { return !name.empty(); }) > 1;
+  const bool is_training = int_of(node, "training_mode", 0) != 0 ||
+                           std::ranges::count_if(node.outputs, [](const std::string& name) {
+                             return !name.empty();
+                           }) > 1;
   const std::optional<std::int64_t> width = width_of(data);
   if (is_training || data.axes.size() < 2 || !width) {
     base::fail(ErrorCode::kUnsupported,
@@ -322,7 +324,7 @@ void Walk::normalize(const OnnxNode& node) {
   }
   const StepPointer before = settle(data, describe(node));
   AffineLayer layer{onnx::name_of(node), tensor_of(scale), tensor_of(shift)};
-  put(node, output_of(append(before, std::move(layer), *width), data.axes));
+  put(node, output_of(append(before, std::move(layer), *width), data.axes, data.rows));
 }
 
 void Walk::activation(const OnnxNode& node) {
@@ -340,11 +342,12 @@ void Walk::activation(const OnnxNode& node) {
     }
     linear->activation = {op == "Softmax" ? "softmax" : "log_softmax"};
   } else if (op == "HardSigmoid") {
-    linear->activation = {"hard_sigmoid", float_of(node, "alpha", 0.2F), float_of(node, "beta", 0.5F)};
+    linear->activation = {"hard_sigmoid", float_of(node, "alpha", 0.2F),
+                          float_of(node, "beta", 0.5F)};
   } else {
     linear->activation = {op == "Sigmoid" ? "sigmoid" : op == "Tanh" ? "tanh" : "relu"};
   }
-  put(node, output_of(linear, data.axes));
+  put(node, output_of(linear, data.axes, data.rows));
 }
 
 }  // namespace sluice::interchange::onnx

@@ -28,9 +28,10 @@ void Walk::sluice_pooling(const Node& node) {
     if (!query || sizes_of(*query) != std::vector<std::int64_t>{before->width.value_or(-1)}) {
       base::fail(ErrorCode::kFormat, "{} lacks a query as wide as its input", describe(node));
     }
-    layer.query = load_float32(*query, path_);
+    layer.query = load(node, *query);
   }
-  put(node, output_of(append(before, std::move(layer), before->width), {data.axes[1], data.axes[2]}));
+  put(node,
+      output_of(append(before, std::move(layer), before->width), {data.axes[1], data.axes[2]}));
 }
 
 }  // namespace sluice::interchange::onnx

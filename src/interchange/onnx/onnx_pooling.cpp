@@ -48,9 +48,9 @@ void add_max(Nodes& nodes) {
   add_mask(nodes);
   nodes.push_back(number("least", -std::numeric_limits<float>::infinity()));
   nodes.push_back(node("Where", {"mask", "x", "least"}, {"kept"}));
-  nodes.push_back(node("ReduceMax", {"kept"}, {"y"},
-                       {attribute("axes", std::vector<std::int64_t>{0}),
-                        attribute("keepdims", std::int64_t{0})}));
+  nodes.push_back(node(
+      "ReduceMax", {"kept"}, {"y"},
+      {attribute("axes", std::vector<std::int64_t>{0}), attribute("keepdims", std::int64_t{0})}));
 }
 
 void add_attention(Nodes& nodes, bool has_lengths) {
@@ -68,8 +68,7 @@ void add_attention(Nodes& nodes, bool has_lengths) {
     nodes.push_back(node("Where", {"mask", "scores", "least"}, {"kept"}));
     scores = "kept";
   }
-  nodes.push_back(
-      node("Softmax", {scores}, {"weights"}, {attribute("axis", std::int64_t{0})}));
+  nodes.push_back(node("Softmax", {scores}, {"weights"}, {attribute("axis", std::int64_t{0})}));
   nodes.push_back(node("Mul", {"weights", "x"}, {"weighted"}));
   nodes.push_back(
       node("ReduceSum", {"weighted", "zero"}, {"y"}, {attribute("keepdims", std::int64_t{0})}));

@@ -44,7 +44,8 @@ const OnnxValue& end_with_softmax(const OnnxGraph& graph) {
   const OnnxValue& first = graph.outputs[0];
   for (const OnnxNode& node : graph.nodes) {
     const bool is_softmax = node.op_type == "Softmax" || node.op_type == "LogSoftmax";
-    if (!is_softmax || node.inputs.empty() || node.outputs.empty() || node.inputs[0] != first.name) continue;
+    if (!is_softmax || node.inputs.empty() || node.outputs.empty() || node.inputs[0] != first.name)
+      continue;
     const auto found = std::ranges::find(graph.outputs, node.outputs[0], &OnnxValue::name);
     if (found != graph.outputs.end()) return *found;
   }
@@ -74,9 +75,9 @@ std::vector<const OnnxNode*> nodes_before(const OnnxGraph& graph, const std::str
   Names needed{output};
   std::vector<const OnnxNode*> nodes;
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
-    const bool is_needed = std::ranges::any_of(
-        node->outputs,
-        [&](const std::string& name) { return !name.empty() && needed.contains(name); });
+    const bool is_needed = std::ranges::any_of(node->outputs, [&](const std::string& name) {
+      return !name.empty() && needed.contains(name);
+    });
     if (!is_needed) continue;
     nodes.push_back(&*node);
     needed.insert(node->inputs.begin(), node->inputs.end());
@@ -149,9 +150,10 @@ class GraphReader {
     for (const OnnxValue& output : model_.graph.outputs) {
       if (output.name != taken.name) others.push_back(output.name);
     }
-    account_.assume(fmt::format("the chain ends at the output '{}' (--set output=NAME says "
-                                "otherwise)",
-                                taken.name));
+    account_.assume(
+        fmt::format("the chain ends at the output '{}' (--set output=NAME says "
+                    "otherwise)",
+                    taken.name));
     account_.leave_out(fmt::format("the outputs {}", listed(others)));
   }
 
@@ -190,8 +192,8 @@ SourceModel read_onnx_model(const std::filesystem::path& path, const ReadOptions
                "(onnx.version_converter converts a model)",
                path.native(), version, kOldestOpset);
   }
-  model.account.find(fmt::format("operators of ONNX, version {}, written by '{}'", version,
-                                 file.producer_name));
+  model.account.find(
+      fmt::format("operators of ONNX, version {}, written by '{}'", version, file.producer_name));
   onnx::check_pooling_functions(file);
   StepPointer chain;
   if (options.subgraph.empty()) {

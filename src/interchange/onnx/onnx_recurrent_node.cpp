@@ -39,8 +39,8 @@ Activation activation_of(std::string name) {
 }
 
 bool takes_alpha(const Activation& activation) {
-  constexpr std::array kNames{"hard_sigmoid", "affine", "leakyrelu", "thresholdedrelu",
-                              "scaledtanh", "elu"};
+  constexpr std::array kNames{"hard_sigmoid",    "affine",     "leakyrelu",
+                              "thresholdedrelu", "scaledtanh", "elu"};
   return std::ranges::find(kNames, activation.name) != kNames.end();
 }
 bool takes_beta(const Activation& activation) {
@@ -51,7 +51,7 @@ bool takes_beta(const Activation& activation) {
 /// ONNX Runtime does.
 template <typename Takes>
 void hand_out(const OnnxNode& node, const char* name, std::vector<Activation>& activations,
-              Takes&& takes, double Activation::* member) {
+              Takes&& takes, double Activation::*member) {
   const std::vector<float> numbers = floats_of(node, name);
   const auto takers = static_cast<std::size_t>(std::ranges::count_if(activations, takes));
   if (numbers.size() > takers) {
@@ -71,13 +71,13 @@ void hand_out(const OnnxNode& node, const char* name, std::vector<Activation>& a
 std::vector<Activation> activations_of(const OnnxNode& node, CellKind kind,
                                        std::size_t directions) {
   std::vector<std::string> names = texts_of(node, "activations");
-  const std::vector<std::string> usual = kind == CellKind::kLstm
-                                             ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"}
-                                         : kind == CellKind::kGru
-                                             ? std::vector<std::string>{"Sigmoid", "Tanh"}
-                                             : std::vector<std::string>{"Tanh"};
+  const std::vector<std::string> usual =
+      kind == CellKind::kLstm  ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"}
+      : kind == CellKind::kGru ? std::vector<std::string>{"Sigmoid", "Tanh"}
+                               : std::vector<std::string>{"Tanh"};
   if (names.empty()) {
-    for (std::size_t i = 0; i < directions; ++i) names.insert(names.end(), usual.begin(), usual.end());
+    for (std::size_t i = 0; i < directions; ++i)
+      names.insert(names.end(), usual.begin(), usual.end());
   }
   if (names.size() != usual.size() * directions) {
     base::fail(ErrorCode::kFormat, "{} has {} activations instead of {}", describe(node),
@@ -127,8 +127,8 @@ class Weights {
     const std::vector<std::int64_t> sizes = sizes_of(*constant);
     const bool is_empty = std::ranges::any_of(sizes, [](std::int64_t size) { return size < 1; });
     if (sizes.size() != rank || is_empty) {
-      base::fail(ErrorCode::kFormat, "{}: {} has the shape [{}] instead of {} axes", describe(node_),
-                 name, fmt::join(sizes, ", "), rank);
+      base::fail(ErrorCode::kFormat, "{}: {} has the shape [{}] instead of {} axes",
+                 describe(node_), name, fmt::join(sizes, ", "), rank);
     }
     return sizes;
   }
@@ -202,9 +202,9 @@ RecurrentLayer read_recurrent_node(const OnnxNode& node, const ConstantInput& in
 
 std::string account_of(const OnnxNode& node, const RecurrentLayer& layer) {
   const SourceCell& cell = layer.forward ? *layer.forward : *layer.backward;
-  std::string line = fmt::format("{}: {} from {} to {} features, direction '{}'", layer.name,
-                                 node.op_type, cell.input, cell.hidden,
-                                 text_of(node, "direction", "forward"));
+  std::string line =
+      fmt::format("{}: {} from {} to {} features, direction '{}'", layer.name, node.op_type,
+                  cell.input, cell.hidden, text_of(node, "direction", "forward"));
   if (cell.kind == CellKind::kLstm) line += ", gates i o f c";
   if (cell.kind == CellKind::kLstm && cell.find("p") != nullptr) line += ", with peepholes";
   if (cell.kind == CellKind::kGru) {

@@ -23,7 +23,8 @@ void Walk::gather(const OnnxNode& node) {
   if (constant_input(node, 0)) return embed(node, require_data(node, 1));
   Data data = require_data(node, 0);
   const std::optional<Numbers> indices = numbers_input(node, 1);
-  if (!indices || indices->values.size() != 1 || !indices->values[0].value) {
+  if (!indices || indices->values.size() != 1 || !indices->values[0].value ||
+      *indices->values[0].value >= kEnd) {
     base::fail(ErrorCode::kUnsupported,
                "{} picks by numbers that depend on the input, or by several; Sluice reads a single "
                "constant one",
@@ -73,7 +74,8 @@ void Walk::split(const OnnxNode& node) {
   if (!sizes && node.inputs.size() < 2 && size && count > 0 && *size % count == 0) {
     sizes.emplace(static_cast<std::size_t>(count), *size / count);
   }
-  if (!sizes || sizes->size() != node.outputs.size()) {
+  const auto is_wrong = [](std::int64_t part) { return part < 0 || part > kEnd; };
+  if (!sizes || sizes->size() != node.outputs.size() || std::ranges::any_of(*sizes, is_wrong)) {
     base::fail(ErrorCode::kUnsupported, "{} splits into parts of sizes that are not known",
                describe(node));
   }
@@ -110,9 +112,10 @@ void Walk::select(const OnnxNode& node, Data& data, std::size_t index, std::int6
     read_time(data, is_end);
     data.axes[index] = {Kind::kOne};
     if (has_lengths_ && noted_.insert(" last").second) {
-      account_.assume(fmt::format("{}: a step of the padded batch; Sluice reads the last step of "
-                                  "each row",
-                                  describe(node)));
+      account_.assume(
+          fmt::format("{}: a step of the padded batch; Sluice reads the last step of "
+                      "each row",
+                      describe(node)));
     }
     return;
   }
@@ -161,8 +164,8 @@ void Walk::concat(const OnnxNode& node) {
   const bool joins = kind == Kind::kDirection || (kind == Kind::kFeature && !has_directions);
   for (std::size_t i = 1; i < node.inputs.size(); ++i) {
     const Data& part = require_data(node, i);
-    bool is_alike = joins && part.axes.size() == all.axes.size() &&
-                    part.is_cell_state == all.is_cell_state;
+    bool is_alike = joins && all.rows.empty() && part.rows.empty() &&
+                    part.axes.size() == all.axes.size() && part.is_cell_state == all.is_cell_state;
     for (std::size_t k = 0; is_alike && k < part.axes.size(); ++k) {
       is_alike = resolve(part.axes[k]) == resolve(all.axes[k]);
     }
@@ -172,8 +175,8 @@ void Walk::concat(const OnnxNode& node) {
                  describe(node), describe_axes(all.axes), describe_axes(part.axes), axis);
     }
     all.pieces.insert(all.pieces.end(), part.pieces.begin(), part.pieces.end());
-    if (all.pieces.size() > 1000) {
-      base::fail(ErrorCode::kUnsupported, "{} joins more than 1000 tensors", describe(node));
+    if (all.pieces.size() > 64) {
+      base::fail(ErrorCode::kUnsupported, "{} joins more than 64 tensors", describe(node));
     }
   }
   put(node, std::move(all));
@@ -182,7 +185,8 @@ void Walk::concat(const OnnxNode& node) {
 void Walk::reduce(const OnnxNode& node) {
   const Data data = require_data(node, 0);
   const auto axes = axes_of(node, constant_input(node, 1), path_);
-  const bool is_open = node.inputs.size() > 1 && !node.inputs[1].empty() && !constant_input(node, 1);
+  const bool is_open =
+      node.inputs.size() > 1 && !node.inputs[1].empty() && !constant_input(node, 1);
   const std::size_t axis = axes && axes->size() == 1 && !is_open
                                ? checked_axis(node, (*axes)[0], data.axes.size())
                                : data.axes.size();
@@ -203,7 +207,8 @@ void Walk::reduce(const OnnxNode& node) {
     account_.assume(fmt::format("{}: all steps of the padded batch; Sluice reads those of each row",
                                 describe(node)));
   }
-  put(node, output_of(append(before, PoolingLayer{onnx::name_of(node), kind}, before->width), rest));
+  put(node,
+      output_of(append(before, PoolingLayer{onnx::name_of(node), kind}, before->width), rest));
 }
 
 }  // namespace sluice::interchange::onnx

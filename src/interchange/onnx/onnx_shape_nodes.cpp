@@ -29,6 +29,17 @@ Number compute(const std::string& op, const Number& a, const Number& b) {
   return {*a.value / *b.value, {}};
 }
 
+/// The product of the numbers of a shape.
+Number product_of(const std::vector<Number>& numbers) {
+  if (numbers.size() == 1) return numbers[0];
+  const bool are_axes = numbers.size() == 2 && numbers[0].axis && numbers[1].axis &&
+                        !numbers[0].times && !numbers[1].times;
+  if (are_axes) return {{}, numbers[0].axis, numbers[1].axis};
+  Number product{1, {}};
+  for (const Number& number : numbers) product = compute("Mul", product, number);
+  return product;
+}
+
 bool is_arithmetic(const std::string& op) {
   return op == "Add" || op == "Sub" || op == "Mul" || op == "Div";
 }
@@ -45,10 +56,11 @@ void Walk::shape(const OnnxNode& node) {
   const std::int64_t end = place(int_of(node, "end", rank));
   for (std::int64_t at = place(int_of(node, "start", 0)); at < end; ++at) {
     const Axis axis = data.axes[static_cast<std::size_t>(at)];
-    const bool is_open = axis.kind == Kind::kInput || axis.kind == Kind::kTime ||
-                         axis.kind == Kind::kBatch;
+    const bool is_open =
+        axis.kind == Kind::kInput || axis.kind == Kind::kTime || axis.kind == Kind::kBatch;
     Number number{size_of(data, axis), {}};
     if (is_open) number.axis = axis;
+    if (axis.kind == Kind::kRows) number = {{}, data.rows[0], data.rows[1]};
     numbers.values.push_back(number);
   }
   put(node, std::move(numbers));
@@ -69,6 +81,11 @@ bool Walk::try_numbers(const OnnxNode& node) {
   Numbers& first = inputs[0];
   if (op == "Identity" || op == "Cast") {
     put(node, first);
+    return true;
+  }
+  if (op == "ReduceProd" && inputs.size() == 1) {
+    const bool keeps = int_of(node, "keepdims", 1) != 0;
+    put(node, Numbers{{product_of(first.values)}, !keeps});
     return true;
   }
   if (spreads && first.values.size() == 1) {
@@ -130,7 +147,7 @@ bool Walk::try_zeros(const OnnxNode& node) {
   const std::string& op = node.op_type;
   if (op == "ConstantOfShape") {
     const std::optional<Constant> value = constant_of(node);
-    if (value && !is_all_zero(*value, path_)) return false;
+    if (value && !is_zero(node, *value)) return false;
     put(node, Zeros{});
     return true;
   }
@@ -143,9 +160,9 @@ bool Walk::try_zeros(const OnnxNode& node) {
     const Value* value = input(node, i);
     if (value == nullptr) return false;
     const auto* constant = std::get_if<Constant>(value);
-    const bool is_zero = std::holds_alternative<Zeros>(*value) ||
-                         (op != "Gather" && constant != nullptr && is_all_zero(*constant, path_));
-    if (!is_zero) return false;
+    const bool is_nothing = std::holds_alternative<Zeros>(*value) ||
+                            (op != "Gather" && constant != nullptr && is_zero(node, *constant));
+    if (!is_nothing) return false;
   }
   for (std::size_t output = 0; output < node.outputs.size(); ++output) put(node, Zeros{}, output);
   return count > 0;

@@ -136,9 +136,9 @@ bool contains(const StepPointer& chain, const std::string& name) {
 
 /// Nodes between recurrent nodes that "directly follow" each other.
 bool is_between(const OnnxNode& node) {
-  static const std::vector<std::string_view> kNames{
-      "Transpose", "Squeeze", "Unsqueeze", "Reshape", "Identity", "Cast",
-      "Dropout",   "Concat",  "Slice",     "Split",   "Gather",   "Shape"};
+  static const std::vector<std::string_view> kNames{"Transpose", "Squeeze", "Unsqueeze", "Reshape",
+                                                    "Identity",  "Cast",    "Dropout",   "Concat",
+                                                    "Slice",     "Split",   "Gather",    "Shape"};
   return node.domain.empty() && std::ranges::find(kNames, node.op_type) != kNames.end();
 }
 
@@ -191,7 +191,8 @@ StepPointer read_subgraph(const OnnxModel& model, std::string_view name, Account
   std::vector<const Place*> found;
   std::vector<std::string> paths;
   for (const Place& place : places) {
-    const bool is_output = std::ranges::find(place.node->outputs, name) != place.node->outputs.end();
+    const bool is_output =
+        std::ranges::find(place.node->outputs, name) != place.node->outputs.end();
     if (place.path == name || place.node->name == name || is_output) found.push_back(&place);
     paths.push_back(place.path);
   }

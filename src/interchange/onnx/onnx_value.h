@@ -15,7 +15,8 @@ namespace sluice::interchange::onnx {
 
 /// The meaning of a tensor's axis. An axis of a graph input has none until a node gives it one.
 struct Axis {
-  enum class Kind { kInput, kTime, kBatch, kDirection, kFeature, kOne };
+  /// kRows: the two axes Data::rows in one, as a reshape to [-1, features] makes it.
+  enum class Kind { kInput, kTime, kBatch, kDirection, kFeature, kOne, kRows };
   Kind kind = Kind::kOne;
   std::size_t input = 0;  ///< of kInput: which axis
 
@@ -53,14 +54,16 @@ struct Piece {
 struct Data {
   std::vector<Piece> pieces;
   std::vector<Axis> axes;
+  std::vector<Axis> rows = {};  ///< two, if `axes` has a kRows
   bool is_cell_state = false;
   bool is_cut = false;  ///< only some of a graph input's numbers
 };
 
-/// A number of a shape: known, the size of an axis, or neither.
+/// A number of a shape: known, the size of an axis or of two axes, or neither.
 struct Number {
   std::optional<std::int64_t> value = {};
   std::optional<Axis> axis = {};
+  std::optional<Axis> times = {};  ///< the second axis of a product
 };
 /// A scalar or a vector of integers that describes shapes.
 struct Numbers {

@@ -17,7 +17,9 @@ using Kind = Axis::Kind;
 namespace {
 
 // Far more than any model has; chains are taken apart by recursion.
-constexpr std::size_t kMostLayers = 1000;
+constexpr std::size_t kMostLayers = 1000, kMostAxes = 8;
+// A file may claim any size for an input.
+constexpr std::int64_t kMostSize = 1 << 24;
 
 std::string_view meaning_of(Kind kind) {
   switch (kind) {
@@ -31,6 +33,8 @@ std::string_view meaning_of(Kind kind) {
       return "directions";
     case Kind::kFeature:
       return "features";
+    case Kind::kRows:
+      return "time x batch";
     case Kind::kOne:
       break;
   }
@@ -44,24 +48,42 @@ struct Operators {
   using Handler = void (Walk::*)(const OnnxNode&);
   static const std::map<std::string, Handler, std::less<>>& handlers() {
     static const std::map<std::string, Handler, std::less<>> table{
-        {"LSTM", &Walk::recurrent},       {"GRU", &Walk::recurrent},
-        {"RNN", &Walk::recurrent},        {"MatMul", &Walk::matmul},
-        {"Gemm", &Walk::gemm},            {"Add", &Walk::elementwise},
-        {"Sub", &Walk::elementwise},      {"Mul", &Walk::elementwise},
-        {"Div", &Walk::elementwise},      {"BatchNormalization", &Walk::normalize},
-        {"Softmax", &Walk::activation},   {"LogSoftmax", &Walk::activation},
-        {"Sigmoid", &Walk::activation},   {"HardSigmoid", &Walk::activation},
-        {"Tanh", &Walk::activation},      {"Relu", &Walk::activation},
-        {"Gather", &Walk::gather},        {"Slice", &Walk::slice},
-        {"Split", &Walk::split},          {"Concat", &Walk::concat},
-        {"ReduceMean", &Walk::reduce},    {"ReduceMax", &Walk::reduce},
-        {"Transpose", &Walk::transpose},  {"Squeeze", &Walk::squeeze},
-        {"Unsqueeze", &Walk::unsqueeze},  {"Reshape", &Walk::reshape},
-        {"Flatten", &Walk::flatten},      {"Identity", &Walk::same},
-        {"Cast", &Walk::same},            {"Dropout", &Walk::same},
-        {"Shape", &Walk::shape},          {"Constant", nullptr},
-        {"ConstantOfShape", nullptr},     {"Expand", nullptr},
+        {"LSTM", &Walk::recurrent},
+        {"GRU", &Walk::recurrent},
+        {"RNN", &Walk::recurrent},
+        {"MatMul", &Walk::matmul},
+        {"Gemm", &Walk::gemm},
+        {"Add", &Walk::elementwise},
+        {"Sub", &Walk::elementwise},
+        {"Mul", &Walk::elementwise},
+        {"Div", &Walk::elementwise},
+        {"BatchNormalization", &Walk::normalize},
+        {"Softmax", &Walk::activation},
+        {"LogSoftmax", &Walk::activation},
+        {"Sigmoid", &Walk::activation},
+        {"HardSigmoid", &Walk::activation},
+        {"Tanh", &Walk::activation},
+        {"Relu", &Walk::activation},
+        {"Gather", &Walk::gather},
+        {"Slice", &Walk::slice},
+        {"Split", &Walk::split},
+        {"Concat", &Walk::concat},
+        {"ReduceMean", &Walk::reduce},
+        {"ReduceMax", &Walk::reduce},
+        {"Transpose", &Walk::transpose},
+        {"Squeeze", &Walk::squeeze},
+        {"Unsqueeze", &Walk::unsqueeze},
+        {"Reshape", &Walk::reshape},
+        {"Flatten", &Walk::flatten},
+        {"Identity", &Walk::same},
+        {"Cast", &Walk::same},
+        {"Dropout", &Walk::same},
+        {"Shape", &Walk::shape},
+        {"Constant", nullptr},
+        {"ConstantOfShape", nullptr},
+        {"Expand", nullptr},
         {"Tile", nullptr},
+        {"ReduceProd", nullptr},
     };
     return table;
   }
@@ -81,10 +103,11 @@ void Walk::add_input(const OnnxValue& input) {
   for (const io::formats::OnnxAxis& axis : *input.shape) {
     data.axes.push_back({Kind::kInput, meanings_.size()});
     meanings_.emplace_back();
-    input_sizes_.push_back(axis.size);
+    const bool is_plausible = axis.size && *axis.size <= kMostSize;
+    input_sizes_.push_back(is_plausible ? axis.size : std::nullopt);
   }
   const bool is_float = input.type == 1 || input.type == 10 || input.type == 11;
-  if (is_float && !input.shape->empty()) step->width = input.shape->back().size;
+  if (is_float && !input.shape->empty()) step->width = input_sizes_.back();
   data.pieces.push_back({step, Part::kWhole, Read::kAll, step->width});
   set(input.name, std::move(data));
 }
@@ -119,7 +142,7 @@ bool Walk::try_constants(const OnnxNode& node) {
     inputs.push_back(constant_input(node, i));
     if (!inputs.back() && !node.inputs[i].empty()) return false;
   }
-  std::optional<Constant> result = fold(node, inputs, path_, folded_bytes_);
+  std::optional<Constant> result = fold(node, inputs, path_, budget_);
   if (!result) return false;
   put(node, std::move(*result));
   return true;
@@ -183,7 +206,22 @@ std::optional<std::int64_t> Walk::integer_input(const OnnxNode& node, std::size_
   return integers->front();
 }
 
+io::HostTensor Walk::load(const OnnxNode& node, const Constant& constant) {
+  budget_.charge(constant, describe(node));
+  return load_float32(constant, path_);
+}
+
+bool Walk::is_zero(const OnnxNode& node, const Constant& constant) {
+  budget_.charge(constant, describe(node));
+  return is_all_zero(constant, path_);
+}
+
 void Walk::put(const OnnxNode& node, Value value, std::size_t output) {
+  const auto* data = std::get_if<Data>(&value);
+  if (data != nullptr && data->axes.size() > kMostAxes) {
+    base::fail(ErrorCode::kUnsupported, "{} makes a tensor of more than {} axes", describe(node),
+               kMostAxes);
+  }
   if (output < node.outputs.size() && !node.outputs[output].empty()) {
     set(node.outputs[output], std::move(value));
   }
@@ -244,8 +282,7 @@ void Walk::require_features_last(const OnnxNode& node, const Data& data) {
   require(node, data, data.axes.size() - 1, Kind::kFeature);
 }
 
-StepPointer Walk::append(StepPointer before, SourceLayer layer,
-                         std::optional<std::int64_t> width) {
+StepPointer Walk::append(StepPointer before, SourceLayer layer, std::optional<std::int64_t> width) {
   auto step = std::make_shared<Step>();
   step->name = std::string(interchange::name_of(layer));
   step->depth = before->depth + 1;
@@ -259,9 +296,11 @@ StepPointer Walk::append(StepPointer before, SourceLayer layer,
   return step;
 }
 
-Data Walk::output_of(StepPointer step, std::vector<Axis> axes) const {
+Data Walk::output_of(StepPointer step, std::vector<Axis> axes, std::vector<Axis> rows) const {
   const std::optional<std::int64_t> width = step->width;
-  return {.pieces = {{std::move(step), Part::kWhole, Read::kAll, width}}, .axes = std::move(axes)};
+  return {.pieces = {{std::move(step), Part::kWhole, Read::kAll, width}},
+          .axes = std::move(axes),
+          .rows = std::move(rows)};
 }
 
 StepPointer Walk::settle(const Data& data, const std::string& reader) {

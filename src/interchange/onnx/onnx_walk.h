@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "interchange/onnx/onnx_budget.h"
 #include "interchange/onnx/onnx_value.h"
 
 namespace sluice::interchange::onnx {
@@ -57,6 +58,9 @@ class Walk {
   std::optional<std::vector<std::int64_t>> integers_input(const Node& node,
                                                           std::size_t index) const;
   std::optional<std::int64_t> integer_input(const Node& node, std::size_t index) const;
+  /// A constant as float32.
+  io::HostTensor load(const Node& node, const Constant& constant);
+  bool is_zero(const Node& node, const Constant& constant);
   void put(const Node& node, Value value, std::size_t output = 0);
   bool try_constants(const Node& node);
   bool is_trivial(const Data& data, const Axis& axis) const;
@@ -68,7 +72,7 @@ class Walk {
   StepPointer join_pieces(const Data& data, const std::string& reader) const;
   StepPointer read_last(const StepPointer& step, const std::string& reader);
   StepPointer append(StepPointer before, SourceLayer layer, std::optional<std::int64_t> width);
-  Data output_of(StepPointer step, std::vector<Axis> axes) const;
+  Data output_of(StepPointer step, std::vector<Axis> axes, std::vector<Axis> rows = {}) const;
 
   // onnx_shape_nodes.cpp
   void shape(const Node& node);
@@ -82,6 +86,8 @@ class Walk {
   void reshape(const Node& node);
   void flatten(const Node& node);
   void regroup(const Node& node, const Data& data, const std::vector<Number>& wanted);
+  Data with_rows_apart(const Data& data, std::size_t wanted) const;
+  std::optional<Data> with_rows_joined(const Data& data, const std::vector<Number>& wanted) const;
   void same(const Node& node);
 
   // onnx_selection_nodes.cpp
@@ -110,17 +116,16 @@ class Walk {
   void normalize(const Node& node);
   void activation(const Node& node);
   void sluice_pooling(const Node& node);
-  std::vector<float> vector_of(const Node& node, const Constant& constant,
-                               std::int64_t width) const;
+  std::vector<float> vector_of(const Node& node, const Constant& constant, std::int64_t width);
 
   const std::filesystem::path path_;
   const std::int64_t opset_;
   Account& account_;
   std::map<std::string, Value, std::less<>> values_;
-  std::vector<std::optional<Axis::Kind>> meanings_;      // of axes of graph inputs
+  std::vector<std::optional<Axis::Kind>> meanings_;       // of axes of graph inputs
   std::vector<std::optional<std::int64_t>> input_sizes_;  // of the same
-  std::set<std::string, std::less<>> noted_;             // inputs that the account names
-  std::size_t folded_bytes_ = 0;
+  std::set<std::string, std::less<>> noted_;              // inputs that the account names
+  Budget budget_;
   bool has_lengths_ = false;
   bool takes_alone_ = false;
   StepPointer last_recurrent_;

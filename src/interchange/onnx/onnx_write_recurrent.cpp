@@ -86,9 +86,7 @@ void add_node(OnnxGraph& graph, const std::string& layer, const Cells& cells, bo
               const std::string& prefix, const RecurrentValues& values) {
   const SourceCell& cell = *cells[0];
   for (const SourceCell* one : cells) check_cell(*one, layer);
-  const std::int64_t gates = cell.kind == CellKind::kLstm  ? 4
-                             : cell.kind == CellKind::kGru ? 3
-                                                           : 1;
+  const std::int64_t gates = cell.kind == CellKind::kLstm ? 4 : cell.kind == CellKind::kGru ? 3 : 1;
   const auto add_tensor = [&](const char* name, const char* suffix,
                               std::vector<std::int64_t> sizes) {
     graph.initializers.push_back(
@@ -96,11 +94,11 @@ void add_node(OnnxGraph& graph, const std::string& layer, const Cells& cells, bo
     return prefix + suffix;
   };
   OnnxNode made = node(std::string(name_of(cell.kind)), {values.input}, {});
-  made.name = prefix;
+  made.name = prefix + "." + made.op_type;  // its output has the name of the layer
   made.inputs.push_back(add_tensor("w", ".W", {gates * cell.hidden, cell.input}));
   made.inputs.push_back(add_tensor("r", ".R", {gates * cell.hidden, cell.hidden}));
-  made.inputs.push_back(
-      any_has(cells, "b") ? add_tensor("b", ".B", {2 * gates * cell.hidden}) : "");
+  made.inputs.push_back(any_has(cells, "b") ? add_tensor("b", ".B", {2 * gates * cell.hidden})
+                                            : "");
   made.inputs.insert(made.inputs.end(), {values.lengths, values.h0});
   if (cell.kind == CellKind::kLstm) {
     made.inputs.push_back(values.c0);

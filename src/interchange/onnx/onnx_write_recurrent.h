@@ -10,8 +10,8 @@ namespace sluice::interchange::onnx {
 
 /// Values that a recurrent layer reads and makes; an empty name is one that is left out.
 struct RecurrentValues {
-  std::string input, lengths, h0, c0;         ///< read
-  std::string output, last, hn, cn;           ///< made; `last` is [batch, features]
+  std::string input, lengths, h0, c0;  ///< read
+  std::string output, last, hn, cn;    ///< made; `last` is [batch, features]
 };
 
 /// Adds a recurrent layer to a graph: one node, or two if the directions differ in size. `prefix`

@@ -48,8 +48,7 @@ Layers ordered(const SourceModel& model) {
                                          std::holds_alternative<AffineLayer>(**(place - 1)))) {
         --place;
       }
-      const RecurrentLayer* before =
-          place == layers.begin() ? nullptr : recurrent(*(place - 1));
+      const RecurrentLayer* before = place == layers.begin() ? nullptr : recurrent(*(place - 1));
       if (before == nullptr || (place != layers.end() && before->backward)) {
         base::fail(ErrorCode::kUnsupported,
                    "{} reads the last step of a layer that is not recurrent, which is not written",

@@ -101,8 +101,7 @@ TEST(OnnxReader, ReadsActivationsOfEachDirection) {
 }
 
 TEST(OnnxReader, RefusesWhatANodeHasAndSluiceLacks) {
-  EXPECT_EQ(refusal("refused_clip"),
-            "the LSTM node 'a.y' has clip = 3; Sluice does not clip");
+  EXPECT_EQ(refusal("refused_clip"), "the LSTM node 'a.y' has clip = 3; Sluice does not clip");
   EXPECT_EQ(refusal("refused_input_forget"),
             "the LSTM node 'a.y' couples its input and forget gates (input_forget), which Sluice "
             "lacks");
@@ -169,8 +168,7 @@ TEST(OnnxReader, TakesTheOutputThatIsAskedFor) {
   ReadOptions options;
   options.answer("output=elsewhere");
   const std::string file = fixture("torch_lstm.onnx").native();
-  EXPECT_EQ(refusal("torch_lstm", options),
-            "'" + file + "' has no output 'elsewhere'; it has: y");
+  EXPECT_EQ(refusal("torch_lstm", options), "'" + file + "' has no output 'elsewhere'; it has: y");
 }
 
 }  // namespace

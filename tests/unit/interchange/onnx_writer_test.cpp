@@ -42,11 +42,11 @@ SourceCell random_cell(RandomNumbers& random, CellType type, std::int64_t input,
 SourceModel chain(RandomNumbers& random, const std::string& pooling) {
   SourceModel model;
   model.layers.emplace_back(EmbeddingLayer{"embedding", random.tensor({9, 3})});
+  model.layers.emplace_back(RecurrentLayer{"lower",
+                                           random_cell(random, CellType::kLstm, 3, 4, false, true),
+                                           random_cell(random, CellType::kLstm, 3, 4, true)});
   model.layers.emplace_back(
-      RecurrentLayer{"lower", random_cell(random, CellType::kLstm, 3, 4, false, true),
-                     random_cell(random, CellType::kLstm, 3, 4, true)});
-  model.layers.emplace_back(RecurrentLayer{
-      "upper", random_cell(random, CellType::kGruResetBefore, 8, 5), std::nullopt});
+      RecurrentLayer{"upper", random_cell(random, CellType::kGruResetBefore, 8, 5), std::nullopt});
   model.layers.emplace_back(AffineLayer{"norm", random.tensor({5}), random.tensor({5})});
   if (!pooling.empty()) {
     PoolingLayer layer{"pool", pooling};
@@ -70,21 +70,21 @@ TEST_P(OnnxWriter, WritesWhatIsReadBackAsTheSameModel) {
   write_onnx_model(model, path, {.lengths = lengths});
   const SourceModel back = read_onnx_model(path, {});
   const std::vector<std::int64_t> ids = random.ids(7, 9);
-  EXPECT_LT(largest_difference(evaluate(back, ids).back().value,
-                               evaluate(model, ids).back().value),
+  EXPECT_LT(largest_difference(evaluate(back, ids).back().value, evaluate(model, ids).back().value),
             kTolerance);
   ASSERT_EQ(back.layers.size(), model.layers.size());
   EXPECT_EQ(std::get<LinearLayer>(back.layers.back()).activation.name, "softmax");
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Poolings, OnnxWriter,
-    ::testing::Combine(::testing::Values("", "last", "mean", "max", "attention"),
-                       ::testing::Bool()),
-    [](const auto& tested) {
-      const std::string kind = std::get<0>(tested.param);
-      return (kind.empty() ? "none" : kind) + (std::get<1>(tested.param) ? "_of_rows" : "");
-    });
+INSTANTIATE_TEST_SUITE_P(Poolings, OnnxWriter,
+                         ::testing::Combine(::testing::Values("", "last", "mean", "max",
+                                                              "attention"),
+                                            ::testing::Bool()),
+                         [](const auto& tested) {
+                           const std::string kind = std::get<0>(tested.param);
+                           return (kind.empty() ? "none" : kind) +
+                                  (std::get<1>(tested.param) ? "_of_rows" : "");
+                         });
 
 TEST(OnnxWriterOfFrames, WritesEveryCellAndDirection) {
   RandomNumbers random(4);
