@@ -83,7 +83,9 @@ struct SourceCell {
   bool reset_after = true;           ///< of a GRU: r acts on the product, as in cuDNN
   bool keeps_by_complement = false;  ///< of a GRU: h' = (1 - z) h + z n (Paddle's origin_mode=0)
   double forget_bias = 0;            ///< what the source adds to f beside its biases
-  std::string gates = {};            ///< of kArrays: "ifgo" or "rzn" in the arrays' order
+  /// Of kArrays: "ifgo" or "rzn" in the arrays' order. Of kTensorflow: "ifgo" if the operation is
+  /// BlockLSTMV2, else empty.
+  std::string gates = {};
 
   /// Null if there is none of that name.
   const io::HostTensor* find(std::string_view tensor) const;

@@ -37,21 +37,22 @@ class TensorflowEquations final : public CellEquations {
     return y;
   }
 
-  /// i, j, f, o = split([x, h] kernel + bias)
+  /// i, j, f, o = split([x, h] kernel + bias); BlockLSTMV2 has i, f, j, o.
   void step_lstm(std::span<const double> x, CellState& state) const {
     const Vector sums = product(joined(x, state.h), cell_.get("kernel"), cell_.find("bias"));
     const io::HostTensor* w_i = cell_.find("w_i_diag");
     const io::HostTensor* w_f = cell_.find("w_f_diag");
     const io::HostTensor* w_o = cell_.find("w_o_diag");
     const auto hidden = static_cast<std::size_t>(cell_.hidden);
+    const std::size_t j_at = cell_.gates == "ifgo" ? 2 : 1, f_at = 3 - j_at;
     Vector m(hidden);
     for (std::size_t unit = 0; unit < hidden; ++unit) {
       const auto u = static_cast<std::int64_t>(unit);
       double& c = state.c[unit];
       const double i = activate(cell_.gate, sums[unit] + at(w_i, u) * c);
-      const double j = activate(cell_.candidate, sums[hidden + unit]);
+      const double j = activate(cell_.candidate, sums[j_at * hidden + unit]);
       const double f =
-          activate(cell_.gate, sums[2 * hidden + unit] + cell_.forget_bias + at(w_f, u) * c);
+          activate(cell_.gate, sums[f_at * hidden + unit] + cell_.forget_bias + at(w_f, u) * c);
       c = f * c + i * j;
       const double o = activate(cell_.gate, sums[3 * hidden + unit] + at(w_o, u) * c);
       m[unit] = o * activate(cell_.state, c);

@@ -223,15 +223,18 @@ class Finder {
     const bool peeps = cell.find("w_f_diag") != nullptr;
     set_forget_bias(cell, scope, kernel, is_cudnn);
     set_activation(cell, kernel);
+    if (facts_.lstm_v2.contains(kernel)) cell.gates = "ifgo";
     if (facts_.clips.contains(kernel)) {
       base::fail(ErrorCode::kUnsupported,
                  "{}: the cell of '{}' clips its state (cell_clip), which Sluice does not do",
                  variables_.file(), kernel);
     }
+    const std::string cell_gates = cell.gates;
     const bool is_backward = facts_.backward.contains(kernel);
     add(scope, std::move(cell),
-        fmt::format("an LSTM{} in TensorFlow 1's layout, gates i c f o",
-                    peeps ? " with peepholes" : ""));
+        fmt::format(
+            "an LSTM{} in TensorFlow 1's layout, gates {}", peeps ? " with peepholes" : "",
+            cell_gates.empty() ? "i c f o" : "i f c o, as the operation BlockLSTMV2 has them"));
     if (!is_backward) return;
     cells_.back().is_backward = true;
     account_.find(fmt::format("'{}': runs backward, for the graph reverses its input", scope));

@@ -39,10 +39,12 @@ void add_layers(Variables variables, const ReadOptions& options, const GraphFact
     cells.push_back(std::move(cell));
   }
   if (cells.empty()) {
-    base::fail(ErrorCode::kUnsupported,
-               "{}: there is no recurrent cell under a name of TensorFlow; the variables are {}. "
-               "Say --set lstm=SCOPE or --set rnn=SCOPE for the scope of a kernel and a bias",
-               variables.file(), listed(variables.unused()));
+    base::fail(
+        ErrorCode::kUnsupported,
+        "{}: there is no recurrent cell under a name of TensorFlow; the variables are {}. "
+        "Say --set lstm=SCOPE or --set rnn=SCOPE for the scope of a kernel and a bias. A model of "
+        "Keras is read from its .keras or .h5 file",
+        variables.file(), listed(variables.unused()));
   }
   if (!is_opaque) {
     account.assume(

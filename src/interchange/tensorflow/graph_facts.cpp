@@ -140,12 +140,7 @@ class Facts {
       if (node.op == "MatMul") read_product(node);
       if (node.op == "BlockLSTM") read_block(node, 4, 1);
       if (node.op == "LSTMBlockCell") read_block(node, 3, {});
-      if (node.op == "BlockLSTMV2") {
-        base::fail(ErrorCode::kUnsupported,
-                   "{}: the operation '{}' is a BlockLSTMV2, which is not read; its gates stand in "
-                   "another order than BlockLSTM's",
-                   file_, node.name);
-      }
+      if (node.op == "BlockLSTMV2") read_block(node, 4, 1);
     }
     return std::move(facts_);
   }
@@ -195,8 +190,10 @@ class Facts {
       return value == nullptr ? usual : *value;
     };
     // TensorFlow leaves attributes out that have the op's default.
-    facts_.forget_bias[kernel->name] = number("forget_bias", 1);
-    if (number("cell_clip", 3) > 0) facts_.clips.insert(kernel->name);
+    const bool is_v2 = block.op == "BlockLSTMV2";
+    if (is_v2) facts_.lstm_v2.insert(kernel->name);
+    facts_.forget_bias[kernel->name] = is_v2 ? 0 : number("forget_bias", 1);
+    if (number("cell_clip", is_v2 ? 0 : 3) > 0) facts_.clips.insert(kernel->name);
     if (!x) return;
     const GraphNode* input = index_.input(block, *x);
     for (int step = 0; input != nullptr && step < kMostSteps; ++step) {

@@ -16,14 +16,16 @@ struct GraphFacts {
   std::map<std::string, std::string, std::less<>> activation = {};
   /// Kernels of LSTM operations, whatever their names are.
   std::set<std::string, std::less<>> lstm = {};
+  /// Those of BlockLSTMV2, whose gates stand in the order i f c o.
+  std::set<std::string, std::less<>> lstm_v2 = {};
   /// Those whose input is reversed (TimeReversedFusedRNN).
   std::set<std::string, std::less<>> backward = {};
   /// Those that clip their cell state.
   std::set<std::string, std::less<>> clips = {};
 };
 
-/// Follows each kernel, a constant or a variable, to the operations that use it. Throws
-/// ErrorCode::kUnsupported for operations of recurrent layers that are not read.
+/// Follows each kernel, a constant or a variable, to the operations that use it. Functions of the
+/// graph's library are not followed.
 GraphFacts facts_of(const io::formats::GraphDef& graph, const std::string& file);
 
 /// The constants of numbers that the graph uses as variables: those read through an Identity, as a

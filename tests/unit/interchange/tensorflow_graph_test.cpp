@@ -16,6 +16,7 @@ const std::vector<Case> kCases = {
     {"basic_lstm_saved", "basic_lstm_saved", 4},
     {"lstm_fused_frozen", "lstm_fused_frozen.pb", 2},
     {"gru_block_frozen", "gru_block_frozen.pb", 1},
+    {"block_lstm_v2_frozen", "block_lstm_v2_frozen.pb", 1},
     {"relu_frozen", "relu_frozen.pb", 2},
 };
 
