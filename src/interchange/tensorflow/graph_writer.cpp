@@ -107,6 +107,7 @@ class ChainWriter {
     return graph_.binary("AddV2", graph_.binary("Mul", x_, scale), shift);
   }
 
+  Value add(const CrfLayer& layer) const { refuse_crf(layer, "TensorFlow's graph"); }
   Value add(const PoolingLayer& layer) {
     is_pooled_ = true;
     if (layer.kind == "mean") return graph_.reduce("Mean", x_, 0, false);
