@@ -43,7 +43,7 @@ TEST(KerasDamage, IsRefused) {
     std::ifstream file(keras_file(name), std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(file), {}};
     RandomNumbers random(5);
-    for (int i = 0; i < 60; ++i) {
+    for (int i = 0; i < 40; ++i) {
       std::string damaged = bytes;
       const auto at =
           static_cast<std::size_t>(random.between(0, static_cast<std::int64_t>(bytes.size()) - 1));
@@ -73,7 +73,7 @@ TEST(KerasDamage, OfConfigurationsIsRefused) {
   for (const std::string name : {"classifier.keras", "functional.keras", "cells.keras"}) {
     const Json whole = Json::parse(member_of(keras_file(name), "config.json"));
     const std::string weights = member_of(keras_file(name), "model.weights.h5");
-    for (int i = 0; i < 250; ++i) {
+    for (int i = 0; i < 30; ++i) {
       Json config = whole;
       std::vector<Json*> values;
       list_values(config, values);
