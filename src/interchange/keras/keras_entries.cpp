@@ -146,11 +146,13 @@ class EntryMaker {
     SLUICE_ASSERT(layer.forward || layer.backward);
     if (layer.forward && layer.backward) {
       Cell forward(*layer.forward, layer.name), backward(*layer.backward, layer.name);
-      Json one = forward.entry("forward_", returns_sequences, false);
-      Json other = backward.entry("backward_", returns_sequences, true);
-      Entry& entry = add_entry("Bidirectional", {{"merge_mode", "concat"},
-                                                 {"layer", std::move(one)},
-                                                 {"backward_layer", std::move(other)}});
+      Entry& entry = add_entry("Bidirectional",
+                               {{"merge_mode", "concat"},
+                                {"layer", forward.entry("forward_", returns_sequences, false)}});
+      // Keras makes an equal one itself, and Keras 2.2 knows no other.
+      if (backward.config(false, false) != forward.config(false, false)) {
+        entry.config["backward_layer"] = backward.entry("backward_", returns_sequences, true);
+      }
       entry.groups.push_back(forward.group("forward_layer/", "forward_"));
       entry.groups.push_back(backward.group("backward_layer/", "backward_"));
       return;

@@ -124,11 +124,11 @@ class ModelReader {
       layer.type = type_of(json, file_);
       layer.config = json.value("config", Json::object());
       layer.name = name_in(json, layer.config);
-      require_known_module(json, layer);
       layer.is_nested = outer != nullptr;
       layer.group = outer == nullptr ? layer.name : outer->group;
       layer.place = (outer == nullptr ? "" : outer->place + "/") + "layers/" +
                     counter.unique(snake_case(layer.type));
+      layer.type = full_type(json, layer.type);
       entries.push_back({&json, std::move(layer)});
     }
     return entries;
@@ -144,11 +144,12 @@ class ModelReader {
     base::fail(ErrorCode::kFormat, "'{}': a layer of its configuration has no name", file_);
   }
 
-  void require_known_module(const Json& json, const Layer& layer) const {
+  /// "LSTM", or "module>LSTM" for a class that is not of Keras.
+  static std::string full_type(const Json& json, const std::string& type) {
     const Json module = json.value("module", Json());
-    if (!module.is_string() || module.get<std::string>().starts_with("keras")) return;
-    base::fail(ErrorCode::kUnsupported, "layer '{}' is of the class '{}' of {}, not of Keras; {}",
-               layer.name, layer.type, module.get<std::string>(), kHint);
+    if (!module.is_string()) return type;
+    const std::string name = module.get<std::string>();
+    return name == "keras" || name.starts_with("keras.") ? type : name + ">" + type;
   }
 
   [[noreturn]] void refuse(const Json& model, std::string_view what) const {

@@ -197,7 +197,7 @@ class RecurrentReader {
     if (cell.kind == CellKind::kGru) {
       line += cell.reset_after ? ", resets after the product" : ", resets before the product";
     }
-    reading_.account.find(line + " (configuration)");
+    reading_.account.find(fmt::format("{} ({})", line, reading_.origin));
   }
 
   const Layer& layer_;

@@ -20,6 +20,7 @@ struct Reading {
   std::string version;  ///< of Keras, as the file says it; empty if it does not
   const ReadOptions& options;
   Account& account;
+  std::string_view origin = "configuration";  ///< of what is known of the layers
 };
 
 /// A recurrent layer of Keras: a chain of layers, more than one for StackedRNNCells.

@@ -183,7 +183,8 @@ void read_weights_only(Hdf5File& file, const std::string& version, const ReadOpt
   const std::string chosen =
       options.subgraph.empty() ? choose(finder, model.path) : options.subgraph;
   require_answers(finder.layers(), chosen, options, model);
-  read_subgraph(finder.layers(), chosen, {*weights, version, options, model.account}, model);
+  read_subgraph(finder.layers(), chosen,
+                {*weights, version, options, model.account, "shapes of the weights"}, model);
 }
 
 }  // namespace sluice::interchange::keras

@@ -97,19 +97,14 @@ void write_container(const std::vector<Entry>& entries, const Json& shape,
   zip.finish();
 }
 
-/// The configuration in the form of older versions, whose entries have no module.
+/// The configuration in the form of older versions, whose entries have no module. Keras 3 wants it
+/// inside Bidirectional nevertheless.
 Json legacy_config(const std::vector<Entry>& entries, const Json& shape) {
   Json layers = Json::array();
   layers.push_back(
       {{"class_name", "InputLayer"}, {"config", input_config(shape, "batch_input_shape")}});
   for (const Entry& one : entries) {
-    Json config = one.config;
-    for (const char* key : {"layer", "backward_layer"}) {
-      if (!config.contains(key)) continue;
-      config[key].erase("module");
-      config[key].erase("registered_name");
-    }
-    layers.push_back({{"class_name", one.type}, {"config", std::move(config)}});
+    layers.push_back({{"class_name", one.type}, {"config", one.config}});
   }
   return {{"class_name", "Sequential"},
           {"config", {{"name", kModelName}, {"layers", std::move(layers)}}}};

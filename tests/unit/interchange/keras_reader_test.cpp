@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "io/formats/hdf5/hdf5_writer.h"
+#include "io/formats/zip_writer.h"
 #include "unit/interchange/keras_files.h"
 #include "unit/support/message_of.h"
 
@@ -11,6 +13,7 @@ namespace sluice::interchange {
 namespace {
 
 using testing::message_of;
+using testing::TemporaryFolder;
 
 // Keras computes in float32.
 constexpr double kTolerance = 5e-6;
@@ -42,6 +45,23 @@ std::string kinds_of(const SourceModel& model) {
     kinds += (kinds.empty() ? "" : " ") + std::string(kKinds[layer.index()]);
   }
   return kinds;
+}
+
+/// What the reader says of a .keras file with this configuration and without weights.
+std::string refusal_of_config(const std::string& config) {
+  const TemporaryFolder folder;
+  io::formats::Hdf5Writer weights;
+  weights.add_group("layers");
+  const std::filesystem::path path = folder / "model.keras";
+  io::formats::ZipWriter zip(path);
+  zip.add("config.json", config);
+  zip.add("model.weights.h5", weights.bytes());
+  zip.finish();
+  std::string message = message_of([&] { read_keras(path, {}); });
+  for (std::size_t at; (at = message.find(path)) != std::string::npos;) {
+    message.replace(at, path.native().size(), "FILE");
+  }
+  return message;
 }
 
 class KerasFiles : public ::testing::TestWithParam<std::string> {};
@@ -130,6 +150,55 @@ TEST(KerasReader, RefusesByName) {
       "layer alone; the layers: input_layer_9 (InputLayer), lstm_5 (LSTM), odd (Lambda)");
   EXPECT_EQ(refusal_of("sum.keras"),
             "layer 'sum' (Bidirectional) has merge_mode \"sum\"; 'concat' is read");
+}
+
+std::string sequential(const std::string& layers) {
+  return R"({"class_name": "Sequential", "config": {"layers": [)" + layers + "]}}";
+}
+
+TEST(KerasReader, RefusesConfigurations) {
+  EXPECT_EQ(refusal_of_config("[1]"), "'FILE': an entry of its configuration has no class_name");
+  EXPECT_EQ(refusal_of_config(R"({"class_name": "Mine"})"),
+            "'FILE' holds a model of the class 'Mine'; Sequential and Functional models are read");
+  EXPECT_EQ(refusal_of_config(std::string(200, '[')),
+            "'FILE': its configuration has more than 100 levels");
+  EXPECT_EQ(refusal_of_config(
+                sequential(R"({"class_name": "LSTM", "module": "mine", "config": {"name": "a"}})")),
+            "layer 'a' (mine>LSTM) is of a class that is not read; --subgraph NAME takes a "
+            "recurrent layer alone; the layers: a (mine>LSTM)");
+  EXPECT_EQ(refusal_of_config(sequential(
+                R"({"class_name": "Dense", "config": {"name": "a", "dtype": {"class_name":
+                "QuantizedDTypePolicy", "config": {"mode": "int8"}}}})")),
+            "layer 'a' (Dense) is quantized; convert the model from before its quantization");
+  EXPECT_EQ(refusal_of_config(
+                sequential(R"({"class_name": "LSTM", "config": {"name": "a", "units": 2}})")),
+            "'FILE/model.weights.h5' has no weight 'layers/lstm/vars/0', the kernel of layer 'a' "
+            "(LSTM)");
+  EXPECT_EQ(refusal_of_config(sequential("")), "'FILE' has no layer with weights");
+}
+
+TEST(KerasReader, JoinsNamesThatKerasCutIntoSeveralAttributes) {
+  const TemporaryFolder folder;
+  RandomNumbers random(1);
+  const io::HostTensor kernel = random.tensor({3, 8}), inner = random.tensor({2, 8}),
+                       next = random.tensor({2, 8});
+  io::formats::Hdf5Writer file;
+  const auto put = [&](const std::string& layer, const io::HostTensor& tensor) {
+    file.add_dataset(layer + "/kernel:0", tensor);
+    file.add_dataset(layer + "/recurrent_kernel:0", inner);
+    file.set_texts(layer, "weight_names0", std::vector<std::string>{"kernel:0"});
+    file.set_texts(layer, "weight_names1", std::vector<std::string>{"recurrent_kernel:0"});
+  };
+  put("one", kernel);
+  put("two", next);
+  file.set_texts("", "layer_names0", std::vector<std::string>{"one"});
+  file.set_texts("", "layer_names1", std::vector<std::string>{"two"});
+  file.write(folder / "weights.h5");
+  const SourceModel model =
+      read_keras(folder / "weights.h5", options_of("", {"recurrent_activation=sigmoid"}));
+  EXPECT_EQ(kinds_of(model), "recurrent recurrent");
+  EXPECT_EQ(model.account.assumed,
+            std::vector<std::string>{"the activation tanh; --set activation=NAME says another"});
 }
 
 }  // namespace

@@ -110,44 +110,41 @@ Sequence run(const SourceModel& model, std::uint64_t seed, bool reads_ids) {
                    : evaluate(model, random.frames(6, 3)).back().value;
 }
 
+void write_numbers(const std::filesystem::path& path, const auto& numbers) {
+  std::ofstream file(path);
+  file.precision(17);
+  for (const auto number : numbers) file << number << '\n';
+}
+
+/// For Keras itself: the model, its input and its output, which fixtures/check_keras.py compares.
+void leave_for_keras(const SourceModel& model, const std::string& path, bool reads_ids) {
+  write_keras(model, path + ".keras");
+  write_keras(model, path + ".h5");
+  RandomNumbers random(3);
+  if (reads_ids) {
+    write_numbers(path + ".in.txt", random.ids(6, 9));
+  } else {
+    write_numbers(path + ".in.txt", random.frames(6, 3).values);
+  }
+  Sequence output = run(model, 3, reads_ids);
+  finish_softmax(model, output);
+  write_numbers(path + ".out.txt", output.values);
+}
+
 TEST(KerasWriter, WritesWhatTheReaderReads) {
   const TemporaryFolder folder;
+  const char* const kept = std::getenv("SLUICE_KERAS_FOLDER");
   for (const auto& [name, model] : chains()) {
+    const bool reads_ids = name.starts_with("ids");
+    if (kept != nullptr) leave_for_keras(model, kept + ("/" + name), reads_ids);
     for (const char* const ending : {".keras", ".h5"}) {
       const std::filesystem::path path = folder / (name + ending);
       write_keras(model, path);
       const SourceModel back = read_keras(path, {});
-      const bool reads_ids = name.starts_with("ids");
       EXPECT_EQ(back.layers.size(), model.layers.size());
       EXPECT_LT(largest_difference(run(back, 3, reads_ids), run(model, 3, reads_ids)), kTolerance)
           << path;
     }
-  }
-}
-
-/// For a person with Keras: SLUICE_KERAS_FOLDER takes the models, their input and output, which
-/// fixtures/check_keras.py compares.
-TEST(KerasWriter, LeavesModelsForKerasItself) {
-  const char* const folder = std::getenv("SLUICE_KERAS_FOLDER");
-  if (folder == nullptr) GTEST_SKIP() << "SLUICE_KERAS_FOLDER is not set";
-  for (const auto& [name, model] : chains()) {
-    const std::filesystem::path path = std::filesystem::path(folder) / name;
-    write_keras(model, path.native() + ".keras");
-    write_keras(model, path.native() + ".h5");
-    const bool reads_ids = name.starts_with("ids");
-    RandomNumbers random(3);
-    std::ofstream given(path.native() + ".in.txt"), output(path.native() + ".out.txt");
-    if (reads_ids) {
-      for (const std::int64_t id : random.ids(6, 9)) given << id << '\n';
-    } else {
-      const Sequence frames = random.frames(6, 3);
-      given.precision(17);
-      for (const double value : frames.values) given << value << '\n';
-    }
-    Sequence result = run(model, 3, reads_ids);
-    finish_softmax(model, result);
-    output.precision(17);
-    for (const double value : result.values) output << value << '\n';
   }
 }
 
