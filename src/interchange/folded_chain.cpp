@@ -24,16 +24,54 @@ LinearMap map_of(const LinearLayer& layer) {
 
 LinearMap map_of(const AffineLayer& layer) {
   const std::int64_t width = layer.scale.shape[0];
-  LinearMap map{width, width, std::vector<double>(index(width * width)), {}};
   const auto scale = layer.scale.values<float>();
   const auto shift = layer.shift.values<float>();
-  for (std::int64_t i = 0; i < width; ++i) map.matrix[index(i * width + i)] = scale[index(i)];
-  map.vector.assign(shift.begin(), shift.end());
+  return {width, width, {scale.begin(), scale.end()}, {shift.begin(), shift.end()}, true};
+}
+
+/// The same with a whole matrix.
+LinearMap whole(LinearMap map) {
+  if (!map.is_diagonal) return map;
+  std::vector<double> matrix(index(map.rows * map.columns));
+  for (std::int64_t i = 0; i < map.rows; ++i) {
+    matrix[index(i * map.columns + i)] = map.matrix[index(i)];
+  }
+  map.matrix = std::move(matrix);
+  map.is_diagonal = false;
   return map;
+}
+
+/// after(before(x)), of which `before` is diagonal.
+LinearMap composed_with_diagonal(LinearMap after, const LinearMap& before) {
+  const std::int64_t columns = after.is_diagonal ? 1 : after.columns;
+  for (std::int64_t row = 0; row < after.rows; ++row) {
+    for (std::int64_t column = 0; column < columns; ++column) {
+      const std::int64_t from = after.is_diagonal ? row : column;
+      double& factor = after.matrix[index(row * columns + column)];
+      after.vector[index(row)] += factor * before.vector[index(from)];
+      factor *= before.matrix[index(from)];
+    }
+  }
+  return after;
+}
+
+/// after(before(x)), of which `after` is diagonal.
+LinearMap scaled(const LinearMap& after, LinearMap before) {
+  for (std::int64_t row = 0; row < after.rows; ++row) {
+    const double factor = after.matrix[index(row)];
+    for (std::int64_t column = 0; column < before.columns; ++column) {
+      before.matrix[index(row * before.columns + column)] *= factor;
+    }
+    double& shift = before.vector[index(row)];
+    shift = factor * shift + after.vector[index(row)];
+  }
+  return before;
 }
 
 /// after(before(x)).
 LinearMap composed(const LinearMap& after, const LinearMap& before) {
+  if (before.is_diagonal) return composed_with_diagonal(after, before);
+  if (after.is_diagonal) return scaled(after, before);
   LinearMap map{after.rows, before.columns, {}, after.vector};
   map.matrix.resize(index(map.rows * map.columns));
   for (std::int64_t row = 0; row < map.rows; ++row) {
@@ -78,7 +116,7 @@ class Folding {
     if (chain_.layers.empty()) {
       base::fail(ErrorCode::kUnsupported, "'{}' has no recurrent layer", source_.path);
     }
-    chain_.output = std::move(pending_);
+    if (pending_) chain_.output = whole(*std::move(pending_));
     return std::move(chain_);
   }
 
@@ -95,6 +133,8 @@ class Folding {
 
   void add(const EmbeddingLayer& layer) {
     if (width_ != 0) refuse(layer.name, "is an embedding that is not at the beginning");
+    const bool has_numbers = layer.table.shape.rank() == 2 && !layer.table.data.empty();
+    if (!has_numbers) refuse(layer.name, "has no embeddings");
     chain_.embedding = &layer;
     width_ = layer.table.shape[1];
   }
@@ -115,6 +155,7 @@ class Folding {
 
   void add(const LinearLayer& layer) {
     require_width(layer.name, layer.weight.shape[1]);
+    if (layer.weight.data.empty()) refuse(layer.name, "has no weights");
     add_map(map_of(layer));
     if (!layer.activation.is("linear")) {
       chain_.activation = layer.activation;

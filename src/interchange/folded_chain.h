@@ -20,10 +20,12 @@ struct CanonicalLayer {
   }
 };
 
-/// A matrix [rows, columns] and a vector [rows], in double, for y = matrix x + vector.
+/// A matrix [rows, columns] and a vector [rows], in double, for y = matrix x + vector. A diagonal
+/// matrix is kept as its diagonal alone, [rows].
 struct LinearMap {
   std::int64_t rows = 0, columns = 0;
   std::vector<double> matrix, vector;
+  bool is_diagonal = false;
 };
 
 /// A chain without linear layers but the last: the others are multiplied into what reads them,

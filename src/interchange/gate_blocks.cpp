@@ -416,6 +416,13 @@ std::string_view canonical_order(CellKind kind) {
 }
 
 GateBlocks blocks_of(const SourceCell& cell, std::string_view layer) {
+  // Sizes of configurations are no sizes of tensors yet.
+  constexpr std::int64_t kMost = 1 << 24;
+  for (const std::int64_t size : {cell.hidden, cell.input, cell.output}) {
+    if (size >= 1 && size <= kMost) continue;
+    base::fail(ErrorCode::kFormat, "{} has a width of {}, which is not in 1..{}", layer, size,
+               kMost);
+  }
   return Reader(cell, layer).read();
 }
 

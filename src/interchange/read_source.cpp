@@ -38,6 +38,8 @@ fs::path newest_checkpoint(const fs::path& path) {
   return path / named.filename();
 }
 
+}  // namespace
+
 SourceModel read_by_format(const fs::path& path, SourceFormat format, const ReadOptions& options) {
   switch (format) {
     case SourceFormat::kSafetensors:
@@ -63,8 +65,6 @@ SourceModel read_by_format(const fs::path& path, SourceFormat format, const Read
   base::fail(ErrorCode::kInvalidArgument, "'{}' is {}, not another program's", path.native(),
              describe(format));
 }
-
-}  // namespace
 
 SourceModel read_source(const fs::path& path, SourceFormat format, const ReadOptions& options) {
   SourceModel model = read_by_format(path, format, options);

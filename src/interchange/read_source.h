@@ -8,8 +8,11 @@
 
 namespace sluice::interchange {
 
-/// Reads a model of any format but Sluice's own. Throws as the readers do, and
-/// ErrorCode::kInvalidArgument for answers that nobody asked for.
+/// Reads a model of any format but Sluice's own. Throws as the readers do.
+SourceModel read_by_format(const std::filesystem::path& path, SourceFormat format,
+                           const ReadOptions& options);
+
+/// The same, and throws ErrorCode::kInvalidArgument for answers that nobody asked for.
 SourceModel read_source(const std::filesystem::path& path, SourceFormat format,
                         const ReadOptions& options);
 
