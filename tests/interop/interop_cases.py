@@ -1,5 +1,6 @@
 """What tests of conversions share: models of other programs go to Sluice and back, and compute the same."""
 
+import os
 import pathlib
 
 import numpy
@@ -7,7 +8,7 @@ import numpy
 import sluice
 
 #: Random hyper-parameters of each format; SLUICE_INTEROP_CASES says otherwise.
-CASES = 200
+CASES = int(os.environ.get("SLUICE_INTEROP_CASES", "200"))
 #: Outputs of float32 programs agree to this, relative to the largest output of a case.
 TOLERANCE = 1e-5
 
@@ -43,3 +44,29 @@ def last_layer(path):
     stack = sorted(name for name in layers if name.startswith(("stack.l", "recurrent.l")) and "_n" not in name)
     values = layers["output" if "output" in layers else stack[-1]]
     return values[:, 0]
+
+
+def features_and_ids(folder, x, kind):
+    """outputs_of frames or token_outputs_of ids, as the kind of model wants."""
+    return outputs_of(folder, x) if kind == "features" else token_outputs_of(folder, x, kind)
+
+
+def softmax(logits):
+    powers = numpy.exp(logits - numpy.max(logits, axis=-1, keepdims=True), dtype="f8")
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def words_beside(path):
+    """{text: id} of the words that `sluice convert` writes beside a model."""
+    lines = pathlib.Path(f"{path}.words.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    return {word: number for number, word in enumerate(lines)}
+
+
+def without_zeros(values, width):
+    """The outputs of the source: a model without an output layer also has the zeros of a direction that it lacks."""
+    if values.shape[1] == 2 * width:
+        halves = values[:, :width], values[:, width:]
+        for zeros, rest in (halves, halves[::-1]):
+            if not zeros.any():
+                return rest
+    return values
