@@ -8,6 +8,9 @@ namespace {
 constexpr std::string_view kAdvice =
     "; take the recurrent part alone, with --subgraph and the name of a recurrent layer";
 
+/// A product may have so many times the numbers of its factors.
+constexpr std::size_t kMostGrowth = 64;
+
 std::size_t index(std::int64_t at) { return static_cast<std::size_t>(at); }
 
 LinearMap map_of(const LinearLayer& layer) {
@@ -72,6 +75,16 @@ LinearMap scaled(const LinearMap& after, LinearMap before) {
 LinearMap composed(const LinearMap& after, const LinearMap& before) {
   if (before.is_diagonal) return composed_with_diagonal(after, before);
   if (after.is_diagonal) return scaled(after, before);
+  // Two thin matrices may have a product far larger than the file that holds them.
+  const std::size_t most = kMostGrowth * (after.matrix.size() + before.matrix.size()) + (1 << 20);
+  const auto numbers =
+      static_cast<std::size_t>(after.rows) * static_cast<std::size_t>(before.columns);
+  if (numbers > most) {
+    base::fail(ErrorCode::kUnsupported,
+               "linear layers [{}, {}] and [{}, {}] would become one of {} numbers, which is too "
+               "large",
+               before.rows, before.columns, after.rows, after.columns, numbers);
+  }
   LinearMap map{after.rows, before.columns, {}, after.vector};
   map.matrix.resize(index(map.rows * map.columns));
   for (std::int64_t row = 0; row < map.rows; ++row) {
