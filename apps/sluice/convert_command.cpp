@@ -39,6 +39,11 @@ void add_convert(CLI::App& program) {
   command->add_flag("--verify", request->verify,
                     "Compare all layers with the source's own equations in double precision, on "
                     "random input");
+  command
+      ->add_option("--verify-with", request->verify_with,
+                   "Have the source's own program run it, too, through Sluice's Python package: "
+                   "torch (TorchScript), keras, tensorflow (SavedModels) or onnxruntime")
+      ->check(CLI::IsMember({"torch", "keras", "tensorflow", "onnxruntime"}));
   command->add_option("--seed", request->seed, "Seed of that input")->capture_default_str();
   command
       ->add_option("--set", request->answers,

@@ -34,6 +34,9 @@ struct ConvertRequest {
   /// precision, for random input.
   bool verify = false;
   std::uint64_t seed = 1;  ///< of that input
+  /// "torch" (TorchScript archives), "keras", "tensorflow" (SavedModels) or "onnxruntime": has that
+  /// program run the source, too, through the Python package of Sluice, and compares the outputs.
+  std::string verify_with{};
   WarningHandler warnings{};
 };
 
@@ -46,6 +49,8 @@ struct ConvertReport {
   std::vector<std::string> assumed;    ///< what the source does not say
   std::vector<std::string> left_out;   ///< what the model lacks of the source
   std::optional<CheckReport> check{};  ///< with ConvertRequest::verify
+  /// The largest difference from the program of ConvertRequest::verify_with.
+  std::optional<double> difference{};
 };
 
 /// Reads a model of another program and writes it as one of Sluice, or the other way round, or

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import NamedTuple, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 
-from . import _models
+from . import _models, _verify_with
 from ._check import CheckReport, _report_of
 from ._options import check_names
 
@@ -24,6 +24,7 @@ class ConvertReport(NamedTuple):
     left_out: list[str]  #: what the model lacks of the source
     check: Optional[CheckReport]  #: with verify
     text: str
+    difference: Optional[float] = None  #: the largest one from the program that verify_with names
 
     def __str__(self) -> str:
         return self.text
@@ -33,7 +34,8 @@ def convert(source: _Path, target: Optional[_Path] = None, *, to: str = "sluice"
             words: Optional[_Path] = None, labels: Optional[_Path] = None, pad: Optional[int] = None,
             unknown: Optional[int] = None, begin: Optional[int] = None, end: Optional[int] = None,
             subgraph: Optional[str] = None, map: Optional[_Path] = None,
-            answers: Optional[Mapping[str, object]] = None, verify: bool = False, seed: int = 1) -> ConvertReport:
+            answers: Optional[Mapping[str, object]] = None, verify: bool = False, seed: int = 1,
+            verify_with: Optional[str] = None) -> ConvertReport:
     """Brings a model from another program, or takes one there, as `sluice convert` does (docs/interchange.md).
 
     source: a file, a folder, or the prefix of a checkpoint of TensorFlow; its content tells the format.
@@ -45,15 +47,28 @@ def convert(source: _Path, target: Optional[_Path] = None, *, to: str = "sluice"
     subgraph: the recurrent layer, module or node that is taken alone. map: a file that says what plain arrays are.
     answers: what the source does not say: {"forget_bias": 1}.
     verify: compare all layers with the source's own equations in double precision, on random input drawn from `seed`.
+    verify_with: "torch" (TorchScript archives), "keras", "tensorflow" (SavedModels) or "onnxruntime": the program runs the
+        source, too, and the outputs are compared. Words and special ids are left aside meanwhile.
 
-    Raises sluice.Error: with verify also if a layer differs; then nothing is written.
+    Raises sluice.Error: with verify and verify_with also if outputs differ; then nothing is written.
     """
     names = {"source": os.fspath(source), "target": os.fspath(target or ""), "to": to, "kind": kind or "",
              "words": os.fspath(words or ""), "labels": os.fspath(labels or ""), "subgraph": subgraph or "",
              "map": os.fspath(map or "")}
     check_names(**names)
     pairs = [f"{key}={value}" for key, value in (answers or {}).items()]
-    found = _models.convert(**names, pad=pad, unknown=unknown, begin=begin, end=end, answers=pairs, verify=bool(verify),
-                            seed=seed)
+    given = {"pad": pad, "unknown": unknown, "begin": begin, "end": end, "answers": pairs, "verify": bool(verify),
+             "seed": seed}
+    difference = None
+    if verify_with is not None:
+        bare = {**names, "to": "sluice", "words": "", "labels": "", "pad": None, "unknown": None, "begin": None, "end": None,
+                "answers": pairs, "verify": False, "seed": seed}
+        difference = _verify_with.verify_with(verify_with, names["source"], lambda target, other: report_of(
+            _models.convert(**{**bare, "target": target, "kind": other or names["kind"]})), seed)
+    return report_of(_models.convert(**names, **given))._replace(difference=difference)
+
+
+def report_of(found: dict[str, Any]) -> ConvertReport:
+    """The report of _models.convert()."""
     check = found.pop("check")
     return ConvertReport(**found, check=None if check is None else _report_of(*check))

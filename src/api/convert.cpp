@@ -7,6 +7,7 @@
 
 #include "api/conversion_check.h"
 #include "api/output_folder.h"
+#include "api/program_check.h"
 #include "base/check.h"
 #include "base/suggest.h"
 #include "data/line_reader.h"
@@ -139,6 +140,12 @@ ConvertReport convert(const ConvertRequest& request) {
       require_agreement(*report.check);
     }
   }
+  if (!request.verify_with.empty()) {
+    SLUICE_CHECK(format != SourceFormat::kSluice,
+                 "'{}' is a model of Sluice, which {} does not run; use --verify", request.source,
+                 request.verify_with);
+    report.difference = api::check_with_program(request);
+  }
   if (to_sluice) {
     if (!request.target.empty()) {
       io::write_checkpoint(request.target, input.made.container, nullptr, &request.warnings);
@@ -168,11 +175,16 @@ std::string to_text(const ConvertReport& report) {
   append(text, "assumed", report.assumed);
   append(text, "left out", report.left_out);
   if (!report.kind.empty()) text += fmt::format("{:<9} {}\n", "model", report.kind);
-  if (!report.check) return text;
-  double largest = 0;
-  for (const LayerCheck& layer : report.check->layers) largest = std::max(largest, layer.largest);
-  return text + to_text(*report.check) +
-         fmt::format("The largest difference is {:.2g}.\n", largest);
+  if (report.check) {
+    double largest = 0;
+    for (const LayerCheck& layer : report.check->layers) largest = std::max(largest, layer.largest);
+    text += to_text(*report.check) + fmt::format("The largest difference is {:.2g}.\n", largest);
+  }
+  if (report.difference) {
+    text += fmt::format("The source's own program computes the same, at most {:.2g} apart.\n",
+                        *report.difference);
+  }
+  return text;
 }
 
 }  // namespace sluice

@@ -57,6 +57,7 @@ void bind_convert(nb::module_& module) {
                                      .answers = std::move(answers),
                                      .verify = verify,
                                      .seed = seed,
+                                     .verify_with = {},
                                      .warnings = calls.warnings()};
         return to_python(calls.run([&] { return convert(request); }));
       },

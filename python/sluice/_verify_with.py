@@ -1,0 +1,180 @@
+"""Runs the source of a conversion in its own program, and compares the outputs: sluice.convert(verify_with=...)."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from . import _models
+from ._check import check
+from ._native import Error
+
+#: Steps of each sequence that is compared.
+_STEPS = (24, 7, 1)
+#: The largest difference, relative to the largest output: two float32 programs after rounding grew from step to step.
+_TOLERANCE = 1e-4
+
+_Run = Callable[[Any], Any]  # of an array [steps, features], or of ids [steps]
+
+
+def verify_with(program: str, source: str, convert: Callable[..., Any], seed: int) -> float:
+    """The largest difference between the source in `program` and the model that `convert(target, kind)` makes.
+
+    Raises sluice.Error if it is more than rounding, ImportError if the program is not installed.
+    """
+    runners = {"torch": _torch, "keras": _keras, "tensorflow": _tensorflow, "onnxruntime": _onnxruntime}
+    if program not in runners:
+        raise ValueError(f"verify_with is {program!r}; use one of {', '.join(runners)}")
+    run = runners[program](source)
+    with tempfile.TemporaryDirectory() as folder:
+        model = os.path.join(folder, "model")
+        report = convert(model, None)
+        if report.kind == "language_model":  # it would begin each text with an id of its own
+            model = os.path.join(folder, "tagger")
+            report = convert(model, "tagger")
+        config = _configuration(model)
+        draw = numpy.random.default_rng(seed)
+        worst = 0.0
+        for steps in _STEPS:
+            x = _input(report.kind, config, steps, draw)
+            worst = max(worst, _difference(report, model, folder, x, numpy.asarray(run(x), "f8")))
+    return worst
+
+
+def _configuration(model: str) -> dict[str, Any]:
+    header = _header(os.path.join(model, "model.safetensors"))[0]
+    for text in header["__metadata__"].values():
+        try:
+            found = json.loads(text)
+        except ValueError:
+            continue
+        if isinstance(found, dict) and "architecture" in found:
+            inner = found["architecture"]
+            return json.loads(inner) if isinstance(inner, str) else inner
+    raise Error(f"'{model}' has no configuration")
+
+
+def _header(path: str) -> tuple[dict[str, Any], int]:
+    with open(path, "rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        return json.loads(file.read(length)), 8 + length
+
+
+def _input(kind: str, config: dict[str, Any], steps: int, draw: Any) -> Any:
+    if kind == "features":
+        return draw.normal(size=(steps, config["features"])).astype("f4")
+    return draw.integers(config["vocabulary"] - 4, size=steps)  # the four special ids are Sluice's own
+
+
+def _difference(report: Any, model: str, folder: str, x: Any, theirs: Any) -> float:
+    ours = _outputs(report.kind, model, os.path.join(folder, "layers.safetensors"), x)
+    activation = report.layers[-1].rpartition(", ")[2]
+    if activation in ("softmax", "log_softmax", "sigmoid"):
+        shifted = ours - ours.max(axis=-1, keepdims=True)
+        logarithms = shifted - numpy.log(numpy.exp(shifted).sum(axis=-1, keepdims=True))
+        ours = logarithms if activation == "log_softmax" else numpy.exp(logarithms)
+        if activation == "sigmoid":
+            ours = ours[..., 1:]
+    if ours.size != theirs.size:
+        raise Error(f"the source puts out numbers of shape {list(theirs.shape)}, the model {list(ours.shape)}")
+    worst = float(numpy.abs(ours.ravel() - theirs.ravel()).max())
+    scale = max(1.0, float(numpy.abs(theirs).max()))
+    if not worst <= _TOLERANCE * scale:
+        raise Error(f"the model differs from its source by up to {worst:.2g}, of numbers up to {scale:.2g}, which is "
+                    "more than rounding; please report this with the file")
+    return worst
+
+
+def _outputs(kind: str, model: str, file: str, x: Any) -> Any:
+    words = x if kind == "features" else [str(number) for number in x]
+    check(model, [" ".join(words) if kind == "classifier" else words], record=file)
+    header, begin = _header(file)
+    stack = [name for name in header if name.startswith(("stack.l", "recurrent.l")) and "_n" not in name]
+    entry = header["output" if "output" in header else sorted(stack, key=lambda name: int(name.rpartition(".l")[2]))[-1]]
+    first, last = entry["data_offsets"]
+    with open(file, "rb") as data:
+        data.seek(begin + first)
+        return numpy.frombuffer(data.read(last - first), "<f4").reshape(entry["shape"]).astype("f8")
+
+
+def _keras(source: str) -> _Run:
+    import keras
+
+    model = keras.models.load_model(source, compile=False)
+    return lambda x: model.predict_on_batch(x[None])
+
+
+def _onnxruntime(source: str) -> _Run:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(source, providers=["CPUExecutionProvider"])
+    inputs = session.get_inputs()
+    if len(inputs) != 1:
+        raise Error(f"'{source}' has {len(inputs)} inputs: {', '.join(one.name for one in inputs)}; only models of one "
+                    "input are run")
+    shape = inputs[0].shape
+    kinds = {"tensor(int64)": "i8", "tensor(int32)": "i4", "tensor(double)": "f8", "tensor(float)": "f4"}
+    kind = kinds.get(inputs[0].type, "f4")
+
+    def run(x: Any) -> Any:
+        # One row: [steps, 1, ...] or [1, steps, ...], as the model's fixed axis says; exporters of torch and we have
+        # time first unless the first axis is 1 or is named like a batch.
+        first = shape[0]
+        batch_first = first == 1 or (isinstance(first, str) and "batch" in first.lower())
+        x = x.astype(kind)
+        return session.run(None, {inputs[0].name: x[None] if batch_first else x[:, None]})[0]
+
+    return run
+
+
+def _tensorflow(source: str) -> _Run:
+    import tensorflow
+
+    if not os.path.isdir(source):
+        raise ValueError("tensorflow runs SavedModels (a folder): a checkpoint or a frozen graph does not say what is "
+                         "its input")
+    signature = tensorflow.saved_model.load(source).signatures["serving_default"]
+    ((_, spec),) = signature.structured_input_signature[1].items()
+    (name,) = signature.structured_input_signature[1]
+    return lambda x: next(iter(signature(**{name: tensorflow.constant(x[:, None], spec.dtype)}).values())).numpy()
+
+
+def _torch(source: str) -> _Run:
+    import torch
+
+    script = torch.jit.load(source, map_location="cpu").eval()
+
+    def run(x: Any) -> Any:
+        with torch.no_grad():
+            y = script(torch.from_numpy(x)[:, None])
+        return (y[0] if isinstance(y, tuple) else y).numpy()
+
+    return run
+
+
+def _main() -> None:
+    """What `sluice convert --verify-with PROGRAM` runs: a request as JSON on standard input."""
+    from ._convert import report_of
+
+    request = json.load(sys.stdin)
+    program, seed = request.pop("program"), request["seed"]
+
+    def convert(target: str, kind: Any) -> Any:
+        return report_of(_models.convert(**{**request, "target": target, "kind": kind or request["kind"]}))
+
+    try:
+        difference = verify_with(program, request["source"], convert, seed)
+    except Exception as error:  # the program that called this has one sentence for people
+        sys.exit(f"{type(error).__name__}: {error}")
+    print(f"{difference:.2g}")
+
+
+if __name__ == "__main__":
+    _main()

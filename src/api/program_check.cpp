@@ -1,0 +1,73 @@
+#include "api/program_check.h"
+
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "base/check.h"
+#include "data/child_process.h"
+
+namespace sluice::api {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Some programs take minutes to start on a slow disk.
+constexpr auto kLongest = 10min;
+constexpr const char* kCommand = "exec \"${SLUICE_PYTHON:-python3}\" -m sluice._verify_with";
+
+std::string request_json(const ConvertRequest& request) {
+  const nlohmann::json json{{"program", request.verify_with},
+                            {"source", request.source},
+                            {"to", "sluice"},
+                            {"kind", request.kind},
+                            {"words", ""},
+                            {"labels", ""},
+                            {"pad", nullptr},
+                            {"unknown", nullptr},
+                            {"begin", nullptr},
+                            {"end", nullptr},
+                            {"subgraph", request.subgraph},
+                            {"map", request.map},
+                            {"answers", request.answers},
+                            {"verify", false},
+                            {"seed", request.seed}};
+  return json.dump();
+}
+
+std::string run(const std::string& input) {
+  data::ChildProcess process(kCommand);
+  std::string_view left = input;
+  while (!left.empty() && process.input_open()) {
+    if (!process.ready(true, kLongest)) break;
+    left.remove_prefix(process.write(left));
+  }
+  process.close_input();
+  std::string output;
+  std::array<char, 4096> buffer{};
+  while (process.ready(false, kLongest)) {
+    const std::optional<std::size_t> count = process.read(buffer);
+    if (count && *count == 0) break;
+    if (count) output.append(buffer.data(), *count);
+  }
+  const std::string end = process.wait();
+  if (process.exit_code() == 0) return output;
+  base::fail(ErrorCode::kNumeric,
+             "--verify-with ended with {}, and said why above: nothing is written; it needs the "
+             "Python package of Sluice in python3 or in the interpreter that SLUICE_PYTHON names",
+             end);
+}
+
+}  // namespace
+
+double check_with_program(const ConvertRequest& request) {
+  const std::string output = run(request_json(request));
+  double difference = 0;
+  const auto [stop, error] =
+      std::from_chars(output.data(), output.data() + output.size(), difference);
+  SLUICE_CHECK(error == std::errc(), "--verify-with printed '{}', which is no number", output);
+  return difference;
+}
+
+}  // namespace sluice::api
