@@ -37,13 +37,16 @@ def token_outputs_of(folder, ids, kind):
 
 
 def last_layer(path):
-    """The output layer of a file of `sluice check --record`, or else the last one of the stack."""
+    """The output of the first row in a file of `sluice check --record`."""
     from safetensors.numpy import load_file
 
-    layers = load_file(path)
+    return output_of(load_file(path))[:, 0]
+
+
+def output_of(layers):
+    """The output layer, or else the last one of the stack."""
     stack = sorted(name for name in layers if name.startswith(("stack.l", "recurrent.l")) and "_n" not in name)
-    values = layers["output" if "output" in layers else stack[-1]]
-    return values[:, 0]
+    return layers["output" if "output" in layers else stack[-1]]
 
 
 def features_and_ids(folder, x, kind):

@@ -56,7 +56,8 @@ class Chain:
                 options["go_backwards"] = True
                 self.is_reversed = not self.is_reversed
             layer = self.recurrent(self.number(2, 12), **options)
-            if not options.get("go_backwards") and self.chance(2):
+            # Bidirectional behind steps in reverse order is refused.
+            if not options.get("go_backwards") and not self.is_reversed and self.chance(2):
                 layer = L.Bidirectional(layer)
             layers.append(layer)
             if self.chance(5):
