@@ -163,6 +163,7 @@ def _main() -> None:
     """What `sluice convert --verify-with PROGRAM` runs: a request as JSON on standard input."""
     from ._convert import report_of
 
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow tells at length what it lacks
     request = json.load(sys.stdin)
     program, seed = request.pop("program"), request["seed"]
 
