@@ -10,7 +10,7 @@ import pytest
 import torch
 from interop_cases import CASES, assert_same, features_and_ids, outputs_of, without_zeros
 from onnx import numpy_helper
-from sluice_models import SOURCES, assert_same_rows, computed, make_model
+from sluice_models import SOURCES, TRAINED, assert_same_rows, computed, make_model, train_model
 from torch import nn
 
 import sluice
@@ -131,6 +131,19 @@ def test_a_model_of_sluice_runs_in_onnx_runtime(seed, tmp_path):
     torch.manual_seed(seed)
     model = make_model(SOURCES[seed % len(SOURCES)], draw, tmp_path / "model")
     path = tmp_path / "back.onnx"
+    assert sluice.convert(model.folder, path, to="onnx", verify=True).check.agrees
+    assert_runs_in_onnx_runtime(model, path, draw)
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_trained_model_runs_in_onnx_runtime(name, tmp_path):
+    draw = numpy.random.default_rng(1)
+    model = train_model(name, draw, tmp_path / "model")
+    path = tmp_path / "back.onnx"
+    if name == "projections":
+        with pytest.raises(NotImplementedError, match="a projection, which ONNX"):
+            sluice.convert(model.folder, path, to="onnx", verify=True)
+        return
     assert sluice.convert(model.folder, path, to="onnx", verify=True).check.agrees
     assert_runs_in_onnx_runtime(model, path, draw)
 
