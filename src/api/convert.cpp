@@ -152,7 +152,8 @@ ConvertReport convert(const ConvertRequest& request) {
     }
     return report;
   }
-  const interchange::Export exported = interchange::export_model(input.made.container, request.to);
+  const interchange::Export exported = interchange::export_model(
+      input.made.container, request.to, format == SourceFormat::kSluice ? request.subgraph : "");
   if (format == SourceFormat::kSluice) {
     report.format = "a model of Sluice";
     report.kind = exported.model.kind;

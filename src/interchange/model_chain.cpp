@@ -14,6 +14,7 @@
 #include "models/classifier_config.h"
 #include "models/features_config.h"
 #include "models/language_model_config.h"
+#include "models/seq2seq_config.h"
 #include "models/tagger_config.h"
 
 namespace sluice::interchange {
@@ -41,8 +42,8 @@ models::StackConfig stack_config(const models::TaggerConfig& config) {
 
 class Reader {
  public:
-  Reader(const io::Container& container, Convention convention)
-      : container_(container), convention_(convention) {}
+  Reader(const io::Container& container, Convention convention, bool recurrent_part)
+      : container_(container), convention_(convention), recurrent_part_(recurrent_part) {}
 
   SourceModel read() {
     model_.format = "a model of Sluice";
@@ -60,7 +61,13 @@ class Reader {
     } else if (kind == models::LanguageModelConfig::kKind) {
       read_language_model(models::LanguageModelConfig::from_json(json));
     } else {
-      refuse("is a model of kind " + kind + ", which is no chain of layers; use --to torch");
+      read_encoder(models::Seq2SeqConfig::from_json(json));
+    }
+    if (recurrent_part_) {
+      std::erase_if(model_.layers, [](const SourceLayer& layer) {
+        return !std::holds_alternative<RecurrentLayer>(layer);
+      });
+      return std::move(model_);
     }
     if (tokenizers_.labels) model_.labels = tokenizers_.labels->names();
     const auto& tokenizer = tokenizers_.source ? tokenizers_.source : tokenizers_.target;
@@ -73,6 +80,26 @@ class Reader {
  private:
   [[noreturn]] void refuse(const std::string& why) const {
     base::fail(ErrorCode::kUnsupported, "'{}' {}", container_.origin, why);
+  }
+
+  /// The decoder reads its own answers and attends to the encoder: it is no chain.
+  void read_encoder(const models::Seq2SeqConfig& config) {
+    if (!recurrent_part_) {
+      refuse(
+          "is a seq2seq, which is no chain of layers; use --to torch for all its tensors, or "
+          "--subgraph encoder");
+    }
+    const struct {
+      bool layer_norm, hard_sigmoid, peepholes;
+      double zoneout_h, zoneout_c;
+    } options{config.encoder_layer_norm, false, config.encoder_peepholes, config.encoder_zoneout_h,
+              config.encoder_zoneout_c};
+    add_stack("encoder",
+              {.cell = config.cell,
+               .hidden = config.hidden,
+               .layers = config.encoder_layers,
+               .bidirectional = config.bidirectional},
+              config.embedding, options);
   }
 
   void read_features(const models::FeaturesConfig& config) {
@@ -198,6 +225,7 @@ class Reader {
 
   const io::Container& container_;
   Convention convention_;
+  bool recurrent_part_;
   model_files::Tokenizers tokenizers_;
   SourceModel model_;
 };
@@ -205,7 +233,11 @@ class Reader {
 }  // namespace
 
 SourceModel chain_of_model(const io::Container& container, Convention convention) {
-  return Reader(container, convention).read();
+  return Reader(container, convention, false).read();
+}
+
+SourceModel recurrent_chain_of_model(const io::Container& container, Convention convention) {
+  return Reader(container, convention, true).read();
 }
 
 }  // namespace sluice::interchange

@@ -12,4 +12,7 @@ namespace sluice::interchange {
 /// from_canonical().
 SourceModel chain_of_model(const io::Container& container, Convention convention);
 
+/// The recurrent stack of any kind of model alone: a seq2seq's encoder, else all its layers.
+SourceModel recurrent_chain_of_model(const io::Container& container, Convention convention);
+
 }  // namespace sluice::interchange

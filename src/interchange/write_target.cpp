@@ -65,9 +65,20 @@ void write_lines(const fs::path& path, const std::vector<std::string>& lines) {
 
 }  // namespace
 
-Export export_model(const io::Container& container, std::string_view target) {
+Export export_model(const io::Container& container, std::string_view target,
+                    std::string_view subgraph) {
   Export result;
   const std::string kind(model_files::kind_of_container(container).name);
+  if (!subgraph.empty()) {
+    const bool is_stack = kind == "features" || kind == "classifier";
+    const std::string_view known =
+        kind == "seq2seq" ? "encoder" : (is_stack ? "stack" : "recurrent");
+    SLUICE_CHECK(subgraph == known, "'{}' has no part '{}' to take; a {} has '{}'",
+                 container.origin, subgraph, kind, known);
+    result.chain = recurrent_chain_of_model(container, convention_of(target));
+    result.model = assemble(result.chain, {});
+    return result;
+  }
   if (target == "torch" && kind == "seq2seq") {
     result.model = {.kind = kind, .container = container};
     return result;

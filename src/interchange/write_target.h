@@ -21,8 +21,10 @@ struct Export {
   Assembled model;    ///< what it is made of, with the layers that correspond
 };
 
-/// Lays a model out for a target of kTargetNames but "sluice". Throws as chain_of_model().
-Export export_model(const io::Container& container, std::string_view target);
+/// Lays a model out for a target of kTargetNames but "sluice"; of `subgraph`, "encoder", "stack" or
+/// "recurrent", only the recurrent layers. Throws as chain_of_model().
+Export export_model(const io::Container& container, std::string_view target,
+                    std::string_view subgraph);
 
 /// Writes the file, folder or checkpoint, whole or not at all. A model that reads ids gets its
 /// vocabulary beside it, "<path>.words.txt", a line for each id, and one with labels
