@@ -92,8 +92,9 @@ class Chain:
         return keras.Model(given, x)
 
     def set_weights(self):
+        size = 0.3 if self.cell.endswith("relu") else 0.6  # whose outputs grow from step to step
         for layer in self.model.layers:
-            numbers = [self.draw.uniform(-0.6, 0.6, w.shape).astype("f4") for w in layer.get_weights()]
+            numbers = [self.draw.uniform(-size, size, w.shape).astype("f4") for w in layer.get_weights()]
             if type(layer).__name__ == "BatchNormalization":
                 numbers[-1] = numpy.abs(numbers[-1]) + 0.3
             layer.set_weights(numbers)
@@ -118,7 +119,7 @@ def predict(model, row, steps):
 
 
 def assert_goes_there_and_back(chain, path, back, tmp_path):
-    """From Keras to Sluice to Keras; all three compute the same."""
+    """From Keras to Sluice to Keras; all three compute the same. The last one means Keras 3."""
     report = sluice.convert(path, tmp_path / "model", verify=True)
     assert report.check.agrees
     x = chain.input()
@@ -136,6 +137,8 @@ def assert_goes_there_and_back(chain, path, back, tmp_path):
         assert_same(ours, expected, report.text)
 
     sluice.convert(tmp_path / "model", back, to="keras", verify=True)
+    if chain.hard and chain.keras.__version__ < "3":
+        return  # the hard sigmoid of the file is that of Keras 3
     loaded = chain.keras.models.load_model(back)
     if chain.activation == "sigmoid":
         expected = numpy.concatenate([1 - expected, expected], axis=1)

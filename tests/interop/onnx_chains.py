@@ -10,13 +10,14 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 class Chain:
     """[Gather], recurrent nodes, [pooling], [MatMul and Add], [Softmax]; input "x", output "y" with the logits."""
 
-    def __init__(self, draw, cell):
+    def __init__(self, draw, cell, plain=False):
+        """plain: without a pooling and a hard sigmoid."""
         self.draw, self.cell = draw, cell
         self.op = cell.split()[0]
-        self.hard = self.op != "RNN" and self.chance(4)
+        self.hard = self.op != "RNN" and self.chance(4) and not plain
         self.bias = not self.chance(4)
         self.vocabulary = self.number(6, 30) if self.chance(2) else 0
-        self.pooling = ("none", "last", "mean", "max")[self.number(0, 3)]
+        self.pooling = "none" if plain else ("none", "last", "mean", "max")[self.number(0, 3)]
         self.softmax = self.chance(2)
         self.nodes, self.weights = [], []
         self.features = width = self.number(1, 12)

@@ -31,17 +31,17 @@ def numbers(count):
     return tuple(str(number) for number in range(count))
 
 
-def make_model(source, draw, folder):
-    """A random model in `folder`."""
+def make_model(source, draw, folder, plain=False):
+    """A random model in `folder`. plain: without a pooling and a hard sigmoid."""
     if source.startswith("torch"):
-        return make_from_torch(source.split()[1], draw, folder)
+        return make_from_torch(source.split()[1], draw, folder, plain)
     path = folder.with_suffix(".source.onnx")
-    chain = onnx_chains.Chain(draw, source)
+    chain = onnx_chains.Chain(draw, source, plain)
     onnx.save(chain.model(), path)
     return Model(folder, sluice.convert(path, folder).kind, chain.features, numbers(chain.vocabulary))
 
 
-def make_from_torch(cell, draw, folder):
+def make_from_torch(cell, draw, folder, plain):
     number = lambda least, most: int(draw.integers(least, most + 1))
     hidden, layers, width, both = number(2, 16), number(1, 3), number(1, 16), bool(number(0, 1))
     if cell in ("tanh", "relu"):
@@ -50,7 +50,7 @@ def make_from_torch(cell, draw, folder):
         rnn = {"lstm": nn.LSTM, "gru": nn.GRU}[cell](width, hidden, layers, bidirectional=both)
     model = nn.ModuleDict({"rnn": rnn})
     answers = {"nonlinearity": cell} if cell in ("tanh", "relu") else {}
-    kind = ("features", "tagger", "classifier", "language_model")[number(0, 3)]
+    kind = ("features", "tagger", "language_model", "classifier")[number(0, 2 if plain else 3)]
     if kind == "language_model" and both:
         kind = "tagger"
     vocabulary, outputs = number(5, 30), 40 + number(0, 9)
@@ -79,8 +79,8 @@ TRAINED = {
     "frames and the mean": ("features", {"hidden": 6, "pooling": "mean", "cell": "gru_reset_before",
                                          "bidirectional": True, "normalize": False}),
     "frames without an output": ("features", {"hidden": 3, "output_layer": False, "cell": "rnn_tanh",
-                                              "bidirectional": False}),
-    "projections": ("features", {"hidden": 8, "layers": 2, "projections": "4 6"}),
+                                              "bidirectional": False, "normalize": False}),
+    "projections": ("features", {"hidden": 8, "layers": 2, "projections": "4 6", "normalize": False}),
     "a language model": ("language_model", {"hidden": 7, "embedding": 5, "peepholes": True, "layers": 2}),
     "tied embeddings": ("language_model", {"hidden": 7, "embedding": 7, "tie_embeddings": "decoder"}),
     "a tagger": ("tagger", {"hidden": 8, "embedding": 5, "output": "softmax", "widths": "8 6", "layers": 2}),
