@@ -13,12 +13,12 @@ CASES = int(os.environ.get("SLUICE_INTEROP_CASES", "200"))
 TOLERANCE = 1e-5
 
 
-def assert_same(ours, theirs, what=""):
+def assert_same(ours, theirs, what="", tolerance=TOLERANCE):
     ours, theirs = numpy.asarray(ours, "f8"), numpy.asarray(theirs, "f8")
     assert ours.shape == theirs.shape, (what, ours.shape, theirs.shape)
     scale = max(1.0, float(numpy.abs(theirs).max(initial=0)))
     worst = float(numpy.abs(ours - theirs).max(initial=0))
-    assert worst <= TOLERANCE * scale, f"{what}: {worst} apart, of numbers up to {scale}"
+    assert worst <= tolerance * scale, f"{what}: {worst} apart, of numbers up to {scale}"
 
 
 def outputs_of(folder, x):
