@@ -74,7 +74,7 @@ def program_of(shapes, activation):
 
     def cell_of(layer, direction):
         found = [name for name in names if f"/cell_{layer}/" in name and f"/{direction}" in name]
-        kind = next(part for part in found[0].split("/") if part.endswith("_cell"))
+        kind = [part for part in found[0].split("/") if part.endswith("_cell")][-1]
         options, place = {}, f"/{direction}/{kind}/" if direction else f"/cell_{layer}/{kind}/"
         of = lambda part: next((shapes[name] for name in found if name.endswith(place + part)), None)
         units = of("candidate/hidden_projection/bias") or of("candidate/bias") or of("bias")
