@@ -26,9 +26,14 @@ using interchange::LayerOutput;
 using interchange::Sequence;
 using interchange::SourceModel;
 
-/// Steps of each row. Different ones prove that a backward direction starts at a row's own end.
-constexpr std::array<std::int32_t, 4> kLengths{24, 17, 2, 1};
-constexpr std::int64_t kSteps = kLengths[0];
+/// Steps of each row, the longest first. Different ones prove that a backward direction starts at a
+/// row's own end.
+using Lengths = std::array<std::int32_t, 4>;
+constexpr Lengths kLengths{24, 17, 2, 1};
+/// Of a source that is chaotic: rounding has no time to grow.
+constexpr Lengths kShortLengths{3, 2, 2, 1};
+/// A comparison with a larger tolerance proves nothing.
+constexpr double kMostTolerance = 0.01;
 
 // Trained weights may be large, and then rounding grows from step to step: torch's own float32
 // differs from its float64 by 1e-4 in medaka's models. The source is computed a second time with
@@ -41,9 +46,10 @@ constexpr auto kRows = static_cast<std::int64_t>(kLengths.size());
 /// Random input of the source, and the same as a batch of the model.
 class Inputs {
  public:
-  Inputs(const SourceModel& source, const interchange::Assembled& made, std::uint64_t seed)
-      : engine_(seed) {
-    for (const std::int32_t length : kLengths) {
+  Inputs(const SourceModel& source, const interchange::Assembled& made, std::uint64_t seed,
+         const Lengths& lengths)
+      : engine_(seed), lengths_(lengths) {
+    for (const std::int32_t length : lengths_) {
       if (const auto* embedding =
               std::get_if<interchange::EmbeddingLayer>(&source.layers.front())) {
         add_ids(length, embedding->table.shape[0]);
@@ -86,8 +92,9 @@ class Inputs {
 
   void make_batch(const SourceModel& source, const interchange::Assembled& made) {
     batch_.rows = kRows;
-    batch_.source_time = batch_.target_time = kSteps;
-    batch_.source_lengths.assign(kLengths.begin(), kLengths.end());
+    const std::int64_t steps = lengths_[0];
+    batch_.source_time = batch_.target_time = steps;
+    batch_.source_lengths.assign(lengths_.begin(), lengths_.end());
     batch_.target_lengths = batch_.source_lengths;
     batch_.global_row = {0, 1, 2, 3};
     const bool pools = std::ranges::any_of(source.layers, [](const auto& layer) {
@@ -99,14 +106,14 @@ class Inputs {
     }
     if (ids_.empty()) {
       const std::int64_t width = frames_.front().width;
-      batch_.features.resize(static_cast<std::size_t>(kSteps * kRows * width));
+      batch_.features.resize(static_cast<std::size_t>(steps * kRows * width));
       for_each_step([&](std::size_t row, std::int64_t step, std::size_t place) {
         const double* from = frames_[row].row(step);
         std::copy_n(from, width,
                     batch_.features.begin() + static_cast<std::int64_t>(place) * width);
       });
     } else {
-      batch_.source.resize(static_cast<std::size_t>(kSteps * kRows));
+      batch_.source.resize(static_cast<std::size_t>(steps * kRows));
       for_each_step([&](std::size_t row, std::int64_t step, std::size_t place) {
         const std::int64_t id = ids_[row][static_cast<std::size_t>(step)];
         batch_.source[place] = made.ids[static_cast<std::size_t>(id)];
@@ -123,21 +130,20 @@ class Inputs {
     batch_.target_out.assign(targets, 0);
   }
   template <typename Use>
-  static void for_each_step(const Use& use) {
-    for (std::size_t row = 0; row < kLengths.size(); ++row) {
-      for (std::int64_t step = 0; step < kLengths[row]; ++step) {
+  void for_each_step(const Use& use) const {
+    for (std::size_t row = 0; row < lengths_.size(); ++row) {
+      for (std::int64_t step = 0; step < lengths_[row]; ++step) {
         use(row, step, static_cast<std::size_t>(step * kRows) + row);
       }
     }
   }
 
   std::mt19937_64 engine_;
+  Lengths lengths_;
   std::vector<std::vector<std::int64_t>> ids_;
   std::vector<Sequence> frames_;
   data::Batch batch_;
 };
-
-double logit(double p) { return std::log(p / (1 - p)); }
 
 /// The numbers of the source's layer as the model lays them out.
 LayerValues reference_of(const LayerValues& like, const interchange::Assembled::Pair& pair,
@@ -151,7 +157,7 @@ LayerValues reference_of(const LayerValues& like, const interchange::Assembled::
       for (std::int64_t i = 0; i < output.width; ++i) {
         reference
             .values[static_cast<std::size_t>(first + pair.places[static_cast<std::size_t>(i)])] =
-            static_cast<float>(pair.is_sigmoid ? logit(output.row(step)[i]) : output.row(step)[i]);
+            static_cast<float>(output.row(step)[i]);
       }
     }
   }
@@ -167,20 +173,25 @@ double sensitivity(const interchange::Assembled::Pair& pair,
     const std::vector<double>& values = rows[row][pair.source].value.values;
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double other = disturbed[row][pair.source].value.values[i];
-      const double value = pair.is_sigmoid ? logit(values[i]) : values[i];
-      largest = std::max(largest, std::abs((pair.is_sigmoid ? logit(other) : other) - value));
-      squares += value * value;
+      largest = std::max(largest, std::abs(other - values[i]));
+      squares += values[i] * values[i];
       ++count;
     }
   }
   return squares == 0 ? 0 : largest / std::sqrt(squares / count);
 }
 
-}  // namespace
+/// The source without a sigmoid behind its last layer, which the model does not compute either.
+SourceModel without_last_sigmoid(SourceModel source) {
+  if (auto* last = std::get_if<interchange::LinearLayer>(&source.layers.back())) {
+    if (last->activation.is("sigmoid")) last->activation = {"linear"};
+  }
+  return source;
+}
 
-CheckReport check_conversion(const SourceModel& source, const interchange::Assembled& made,
-                             std::uint64_t seed) {
-  const Inputs inputs(source, made, seed);
+CheckReport check_rows(const SourceModel& source, const interchange::Assembled& made,
+                       std::uint64_t seed, const Lengths& lengths) {
+  const Inputs inputs(source, made, seed, lengths);
   const std::unique_ptr<runtime::Device> device = runtime::open_device("cpu");
   runtime::Context context(*device);
   runtime::use_threads(context, 0);
@@ -227,6 +238,25 @@ CheckReport check_conversion(const SourceModel& source, const interchange::Assem
   report.reference = "the equations of " + source.format + ", float64";
   report.inputs = kRows;
   report.layers = comparison.layers();
+  return report;
+}
+
+}  // namespace
+
+CheckReport check_conversion(const SourceModel& source, const interchange::Assembled& made,
+                             std::uint64_t seed) {
+  const SourceModel compared = without_last_sigmoid(source);
+  CheckReport report = check_rows(compared, made, seed, kLengths);
+  const auto proves = [](const LayerCheck& layer) { return layer.tolerance <= kMostTolerance; };
+  if (std::ranges::all_of(report.layers, proves)) return report;
+  report = check_rows(compared, made, seed, kShortLengths);
+  for (LayerCheck& layer : report.layers) {
+    if (proves(layer)) continue;
+    base::fail(ErrorCode::kNumeric,
+               "layer '{}' can't be proved: rounding alone changes its output by {:.2g} after {} "
+               "steps; convert without --verify and compare by other means",
+               layer.name, layer.tolerance, kShortLengths[0]);
+  }
   return report;
 }
 

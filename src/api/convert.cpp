@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <new>
 
 #include "api/conversion_check.h"
 #include "api/output_folder.h"
@@ -102,7 +103,24 @@ void check(const ConvertRequest& request) {
   SLUICE_CHECK(std::ranges::find(kTargets, request.to) != kTargets.end(),
                "'{}' is no format to convert to; use one of {}{}", request.to,
                fmt::join(kTargets, ", "), base::did_you_mean(request.to, kTargets));
-  if (!request.target.empty()) api::prepare_output_folder(request.target);
+  if (request.target.empty()) return;
+  api::prepare_output_folder(request.target);
+  if (request.to == "sluice") return;
+  for (const std::string_view beside : {".words.txt", ".labels.txt", ".index"}) {
+    api::prepare_output_folder(request.target + std::string(beside));
+  }
+}
+
+/// A model of Sluice leaves nothing open.
+void refuse_answers(const ConvertRequest& request) {
+  const bool has_answers = !request.answers.empty() || !request.words.empty() ||
+                           !request.labels.empty() || !request.kind.empty() ||
+                           !request.map.empty() || request.pad || request.unknown ||
+                           request.begin || request.end;
+  SLUICE_CHECK(!has_answers,
+               "'{}' is a model of Sluice, which has its kind, words and labels: leave out --set, "
+               "--kind, --words, --labels, --map and special ids",
+               request.source);
 }
 
 void require_agreement(const CheckReport& report) {
@@ -120,12 +138,14 @@ void append(std::string& text, std::string_view title, const std::vector<std::st
 
 }  // namespace
 
-ConvertReport convert(const ConvertRequest& request) {
-  check(request);
+namespace {
+
+ConvertReport convert_checked(const ConvertRequest& request) {
   const SourceFormat format = interchange::recognize(request.source);
   const bool to_sluice = request.to == "sluice";
   SLUICE_CHECK(format != SourceFormat::kSluice || !to_sluice,
                "'{}' is a model of Sluice already; say by --to what to make of it", request.source);
+  if (format == SourceFormat::kSluice) refuse_answers(request);
   Read input = read(request, format);
   ConvertReport report;
   if (format != SourceFormat::kSluice) {
@@ -161,12 +181,25 @@ ConvertReport convert(const ConvertRequest& request) {
   }
   for (const std::string& line : exported.chain.account.assumed) report.assumed.push_back(line);
   for (const std::string& line : exported.chain.account.left_out) report.left_out.push_back(line);
-  if (request.verify && format == SourceFormat::kSluice && !exported.chain.layers.empty()) {
-    report.check = api::check_conversion(exported.chain, exported.model, request.seed);
-    require_agreement(*report.check);
+  if (request.verify && !exported.chain.layers.empty()) {
+    const CheckReport there = api::check_conversion(exported.chain, exported.model, request.seed);
+    require_agreement(there);
+    if (!report.check) report.check = there;
   }
   if (!request.target.empty()) interchange::write_target(exported, request.to, request.target);
   return report;
+}
+
+}  // namespace
+
+ConvertReport convert(const ConvertRequest& request) {
+  check(request);
+  try {
+    return convert_checked(request);
+  } catch (const std::bad_alloc&) {
+    base::fail(ErrorCode::kOutOfMemory, "there is too little memory to convert '{}'",
+               request.source);
+  }
 }
 
 std::string to_text(const ConvertReport& report) {

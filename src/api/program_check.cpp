@@ -15,7 +15,11 @@ using namespace std::chrono_literals;
 
 // Some programs take minutes to start on a slow disk.
 constexpr auto kLongest = 10min;
-constexpr const char* kCommand = "exec \"${SLUICE_PYTHON:-python3}\" -m sluice._verify_with";
+// The folder where people stand may hold files that came with a model: no module is taken from it.
+constexpr const char* kCommand =
+    "PYTHONSAFEPATH=1 exec \"${SLUICE_PYTHON:-python3}\" -m sluice._verify_with";
+// What the module exits with if outputs differ or the program can't run the source.
+constexpr int kDiffers = 3;
 
 std::string request_json(const ConvertRequest& request) {
   const nlohmann::json json{{"program", request.verify_with},
@@ -53,9 +57,13 @@ std::string run(const std::string& input) {
   }
   const std::string end = process.wait();
   if (process.exit_code() == 0) return output;
-  base::fail(ErrorCode::kNumeric,
-             "--verify-with ended with {}, and said why above: nothing is written; it needs the "
-             "Python package of Sluice in python3 or in the interpreter that SLUICE_PYTHON names",
+  if (process.exit_code() == kDiffers) {
+    base::fail(ErrorCode::kNumeric, "the source's own program does not prove the conversion: {}",
+               output.substr(0, output.find('\n')));
+  }
+  base::fail(ErrorCode::kNotFound,
+             "--verify-with ended with {}: it needs the Python package of Sluice in python3, or in "
+             "the interpreter that SLUICE_PYTHON names",
              end);
 }
 

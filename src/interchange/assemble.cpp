@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -105,6 +106,10 @@ class Assembly {
   }
 
   std::unique_ptr<models::Model> make_model() {
+    SLUICE_CHECK(chain_.crf == nullptr || result_.kind == "tagger",
+                 "'{}' has a CRF, so it can't be a model of kind {}: a tagger has one, and reads "
+                 "ids by an embedding",
+                 source_.path, result_.kind);
     if (result_.kind == "features") return make_features();
     static constexpr std::array<std::string_view, 4> kKinds{"features", "language_model", "tagger",
                                                             "classifier"};
@@ -119,14 +124,14 @@ class Assembly {
                  "'{}' {} its sequences, so it can't be a {}", source_.path,
                  chain_.pooling == "none" ? "does not pool" : "pools", result_.kind);
     AssembleOptions words = options_;
-    if (!words.pad) words.pad = chain_.embedding->padding;
+    const std::optional<std::int64_t>& padding = chain_.embedding->padding;
+    SLUICE_CHECK(!words.pad || !padding || *words.pad == *padding,
+                 "--pad is {}, but the source says that {} is padding", *words.pad, *padding);
+    if (!words.pad) words.pad = padding;
     SourceVocabulary vocabulary = vocabulary_of(source_, source_ids(), words);
     (result_.kind == "language_model" ? tokenizers_.target : tokenizers_.source) =
         vocabulary.tokenizer;
     result_.ids = std::move(vocabulary.ids);
-    SLUICE_CHECK(chain_.crf == nullptr || result_.kind == "tagger",
-                 "'{}' has a CRF, so it can't be a {}; use --kind tagger", source_.path,
-                 result_.kind);
     if (result_.kind == "language_model") return make_language_model();
     make_labels();
     return result_.kind == "tagger" ? make_tagger() : make_classifier();
@@ -151,7 +156,7 @@ class Assembly {
   }
 
   void make_labels() {
-    std::vector<std::string> labels = options_.labels.empty() ? source_.labels : options_.labels;
+    std::vector<std::string> labels = options_.labels;
     SLUICE_CHECK(labels.empty() || static_cast<std::int64_t>(labels.size()) == outputs(),
                  "there are {} labels for {} outputs of '{}'; give a line for each", labels.size(),
                  outputs(), source_.path);
@@ -275,7 +280,7 @@ class Assembly {
     for (std::size_t at = 0, layer = 0; at < count; ++at) {
       if (!std::holds_alternative<RecurrentLayer>(source_.layers[at])) continue;
       result_.pairs.push_back({at, fmt::format("{}.l{}", is_stack ? "stack" : "recurrent", layer),
-                               stack_.places[layer], false});
+                               stack_.places[layer]});
       ++layer;
     }
     if (!has_output() && chain_.pooling == "none") return;
@@ -285,7 +290,7 @@ class Assembly {
       std::iota(output_places_.begin(), output_places_.end(), 0);
     }
     if (!has_output()) output_places_ = stack_.places.back();
-    result_.pairs.push_back({count - 1, "output", output_places_, is_second_class_});
+    result_.pairs.push_back({count - 1, "output", output_places_});
   }
 
   void fill(const models::Model& model) {
@@ -315,6 +320,11 @@ class Assembly {
       auto part = parts.find(spec.name);
       if (part == parts.end()) part = parts.find(spec.name.substr(dot + 1));
       SLUICE_ASSERT(part != parts.end());
+      if (!std::ranges::all_of(part->second, [](float number) { return std::isfinite(number); })) {
+        base::fail(ErrorCode::kNumeric,
+                   "'{}': '{}' has numbers that are not finite, so the model would answer nothing",
+                   source_.path, spec.name);
+      }
       container.tensors.add(spec.name, io::HostTensor::copy_of<float>(part->second, spec.shape));
     }
     // What training would need to know beside the model: the defaults, but for the kind.

@@ -13,7 +13,7 @@ namespace sluice::interchange {
 /// What a model of Sluice is to be, as far as its source does not say.
 struct AssembleOptions {
   std::string kind = {};  ///< "features", "language_model", "tagger" or "classifier"; empty: found
-  /// The text of each id of the source, or of each label; empty: the source's, else numbers.
+  /// The text of each id of the source, or of each label; empty: numbers.
   std::vector<std::string> words = {}, labels = {};
   /// Ids of the source that mean padding, unknown, begin and end.
   std::optional<std::int64_t> pad = {}, unknown = {}, begin = {}, end = {};
@@ -26,7 +26,6 @@ struct Assembled {
     std::size_t source;                ///< its index in SourceModel::layers
     std::string layer;                 ///< the name in `sluice check`: "stack.l0", "output"
     std::vector<std::int64_t> places;  ///< of each number that the source's layer puts out
-    bool is_sigmoid = false;           ///< the source's numbers are sigmoids of the model's
   };
   std::string kind;
   io::Container container;

@@ -8,8 +8,10 @@ namespace {
 constexpr std::string_view kAdvice =
     "; take the recurrent part alone, with --subgraph and the name of a recurrent layer";
 
-/// A product may have so many times the numbers of its factors.
+/// All that linear layers are folded into may have so many times their own numbers.
 constexpr std::size_t kMostGrowth = 64;
+/// Products of numbers that one folding may take.
+constexpr double kMostWork = 0x1p36;
 
 std::size_t index(std::int64_t at) { return static_cast<std::size_t>(at); }
 
@@ -72,14 +74,14 @@ LinearMap scaled(const LinearMap& after, LinearMap before) {
 }
 
 /// after(before(x)).
-LinearMap composed(const LinearMap& after, const LinearMap& before) {
+LinearMap composed(const LinearMap& after, const LinearMap& before, std::size_t most) {
   if (before.is_diagonal) return composed_with_diagonal(after, before);
   if (after.is_diagonal) return scaled(after, before);
   // Two thin matrices may have a product far larger than the file that holds them.
-  const std::size_t most = kMostGrowth * (after.matrix.size() + before.matrix.size()) + (1 << 20);
   const auto numbers =
       static_cast<std::size_t>(after.rows) * static_cast<std::size_t>(before.columns);
-  if (numbers > most) {
+  const double work = static_cast<double>(numbers) * static_cast<double>(before.rows);
+  if (numbers > most || work > kMostWork) {
     base::fail(ErrorCode::kUnsupported,
                "linear layers [{}, {}] and [{}, {}] would become one of {} numbers, which is too "
                "large",
@@ -102,13 +104,13 @@ LinearMap composed(const LinearMap& after, const LinearMap& before) {
 }
 
 /// Lets a cell read what `before` reads.
-void fold_into(CanonicalCell& cell, const LinearMap& before) {
+void fold_into(CanonicalCell& cell, const LinearMap& before, std::size_t most) {
   const std::int64_t rows = cell.gates() * cell.hidden;
   const LinearMap own{rows,
                       cell.input,
                       {cell.weight_ih.begin(), cell.weight_ih.end()},
                       {cell.bias_ih.begin(), cell.bias_ih.end()}};
-  const LinearMap both = composed(own, before);
+  const LinearMap both = composed(own, before, most);
   cell.input = before.columns;
   cell.weight_ih.assign(both.matrix.begin(), both.matrix.end());
   cell.bias_ih.assign(both.vector.begin(), both.vector.end());
@@ -159,7 +161,7 @@ class Folding {
     if (layer.forward) canonical.forward = to_canonical(*layer.forward, layer.name);
     if (layer.backward) canonical.backward = to_canonical(*layer.backward, layer.name);
     for (std::optional<CanonicalCell>* cell : {&canonical.forward, &canonical.backward}) {
-      if (*cell && pending_) fold_into(**cell, *pending_);
+      if (*cell && pending_) fold_into(**cell, *pending_, most());
     }
     pending_.reset();
     width_ = canonical.output();
@@ -181,9 +183,25 @@ class Folding {
     add_map(map_of(layer));
   }
 
+  /// Numbers that a product may have: of all matrices of the source, so that it does not grow from
+  /// product to product.
+  std::size_t most() const {
+    std::size_t numbers = 0;
+    for (const SourceLayer& layer : source_.layers) {
+      if (const auto* linear = std::get_if<LinearLayer>(&layer)) {
+        numbers += linear->weight.data.size() / sizeof(float);
+      } else if (const auto* recurrent = std::get_if<RecurrentLayer>(&layer)) {
+        const SourceCell& cell = recurrent->forward ? *recurrent->forward : *recurrent->backward;
+        for (const auto& [name, tensor] : cell.tensors)
+          numbers += tensor.data.size() / sizeof(float);
+      }
+    }
+    return kMostGrowth * numbers + (1 << 20);
+  }
+
   void add_map(LinearMap map) {
     width_ = map.rows;
-    pending_ = pending_ ? composed(map, *pending_) : std::move(map);
+    pending_ = pending_ ? composed(map, *pending_, most()) : std::move(map);
   }
 
   void add(const CrfLayer& layer) {

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "data/labels.h"
+#include "data/tokenizer.h"
 #include "interchange/canonical_cell.h"
 #include "model_files/loaded_model.h"
 #include "model_files/model_text.h"
@@ -159,8 +160,10 @@ class Reader {
   }
 
   void add_embedding(std::int64_t vocabulary, std::int64_t width) {
-    model_.layers.emplace_back(EmbeddingLayer{
-        .name = "embedding", .table = tensor("embedding.weight", {vocabulary, width})});
+    model_.layers.emplace_back(
+        EmbeddingLayer{.name = "embedding",
+                       .table = tensor("embedding.weight", {vocabulary, width}),
+                       .padding = data::kPadId});
   }
 
   /// `options` has the options of cells.

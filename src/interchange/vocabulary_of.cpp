@@ -25,14 +25,22 @@ bool is_word(const std::string& text) {
 }
 
 /// The texts that become pieces: unique, and each a word if `characters` is false.
-std::vector<std::string> usable_texts(std::vector<std::string> texts, bool characters) {
+std::vector<std::string> usable_texts(std::vector<std::string> texts, bool characters,
+                                      Account& account) {
+  const std::set<std::string> given(texts.begin(), texts.end());
   std::set<std::string> seen;
+  std::size_t replaced = 0;
   for (std::size_t id = 0; id < texts.size(); ++id) {
     const bool usable = characters || is_word(texts[id]);
-    if (!usable || !seen.insert(texts[id]).second) {
-      texts[id] = fmt::format("<id{}>", id);
-      seen.insert(texts[id]);
-    }
+    if (usable && seen.insert(texts[id]).second) continue;
+    std::string name = fmt::format("<id{}>", id);
+    while (given.contains(name)) name += "'";
+    texts[id] = name;
+    ++replaced;
+  }
+  if (replaced > 0) {
+    account.assume(
+        fmt::format("{} texts that are no word, or stand there twice, become <idN>", replaced));
   }
   return texts;
 }
@@ -41,7 +49,7 @@ std::vector<std::string> usable_texts(std::vector<std::string> texts, bool chara
 
 SourceVocabulary vocabulary_of(SourceModel& source, std::int64_t count,
                                const AssembleOptions& options) {
-  std::vector<std::string> texts = options.words.empty() ? source.pieces : options.words;
+  std::vector<std::string> texts = options.words;
   SLUICE_CHECK(texts.empty() || static_cast<std::int64_t>(texts.size()) == count,
                "there are {} words for {} ids of '{}'; give a line for each id, in their order",
                texts.size(), count, source.path);
@@ -60,7 +68,9 @@ SourceVocabulary vocabulary_of(SourceModel& source, std::int64_t count,
        {options.end, data::kEosId}}};
   for (const auto& [id, meaning] : special) {
     if (!id) continue;
-    SLUICE_CHECK(*id >= 0 && *id < count, "the special id {} is none of 0 to {}", *id, count - 1);
+    SLUICE_CHECK(*id >= 0 && *id < count,
+                 "{} is given as an id with a special meaning, but the ids are 0 to {}", *id,
+                 count - 1);
     std::int32_t& place = result.ids[static_cast<std::size_t>(*id)];
     SLUICE_CHECK(place < 0, "the id {} has two special meanings", *id);
     place = meaning;
@@ -76,10 +86,9 @@ SourceVocabulary vocabulary_of(SourceModel& source, std::int64_t count,
   SLUICE_CHECK(!pieces.empty(), "all ids of '{}' are special; there must be one more", source.path);
   const std::set<std::string> distinct(pieces.begin(), pieces.end());
   // Numbers are words also where there are no more than ten.
-  const bool has_texts = !options.words.empty() || !source.pieces.empty();
-  const bool characters = has_texts && std::ranges::all_of(pieces, is_one_character) &&
+  const bool characters = !options.words.empty() && std::ranges::all_of(pieces, is_one_character) &&
                           distinct.size() == pieces.size();
-  pieces = usable_texts(std::move(pieces), characters);
+  pieces = usable_texts(std::move(pieces), characters, source.account);
   std::string payload;
   for (const std::string& piece : pieces) payload += characters ? piece : piece + "\n";
   result.tokenizer =

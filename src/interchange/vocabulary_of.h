@@ -15,7 +15,7 @@ struct SourceVocabulary {
   std::vector<std::int32_t> ids;  ///< the tokenizer's id of each id of the source
 };
 
-/// A vocabulary for a source with so many ids: the texts of `options` or of the source, else ids
+/// A vocabulary for a source with so many ids: the texts of `options`, else ids
 /// as decimal numbers. Adds to the source's account. Throws ErrorCode::kInvalidArgument for texts
 /// of another number, and for special ids that the source lacks.
 SourceVocabulary vocabulary_of(SourceModel& source, std::int64_t count,

@@ -43,21 +43,24 @@ Assembled paired(const SourceModel& chain, const io::Container& container, std::
       width = stack->output();
       made.pairs.push_back(
           {at, std::string(is_stack ? "stack" : "recurrent") + ".l" + std::to_string(recurrent++),
-           identity(width), false});
+           identity(width)});
     } else if (const auto* linear = std::get_if<LinearLayer>(&layer)) {
       width = linear->weight.shape[0];
     }
   }
   const std::size_t last = chain.layers.size() - 1;
-  if (made.pairs.back().source != last)
-    made.pairs.push_back({last, "output", identity(width), false});
+  if (made.pairs.back().source != last) made.pairs.push_back({last, "output", identity(width)});
   return made;
 }
 
 void write_lines(const fs::path& path, const std::vector<std::string>& lines) {
   if (lines.empty()) return;
   std::string text;
-  for (const std::string& line : lines) text += line + "\n";
+  for (std::size_t id = 0; id < lines.size(); ++id) {
+    // A character may be a line break itself.
+    const bool is_line = lines[id].find_first_of("\r\n") == std::string::npos;
+    text += (is_line ? lines[id] : "<id" + std::to_string(id) + ">") + "\n";
+  }
   io::OutputFile file(path);
   file.write(std::as_bytes(std::span(text)));
   file.commit();
@@ -89,6 +92,12 @@ Export export_model(const io::Container& container, std::string_view target,
     result.chain.account.leave_out(
         "the CRF: the output has the scores of the labels at each step, without those of "
         "neighbours");
+  }
+  if (target == "pb" || target == "savedmodel") {
+    result.chain.account.assume("all rows of a batch have all its steps: the graph has no lengths");
+  }
+  if (target == "keras" && kind == "features") {
+    result.chain.account.assume("all rows of a batch have all its steps: the layers have no mask");
   }
   result.model = paired(result.chain, container, kind);
   return result;

@@ -62,15 +62,15 @@ class Reader {
                       std::array<std::string_view, 4>{"embedding", "layer", "pooling", "output"});
     model_.format = arrays_.format() + ", read by '" + path_ + "'";
     model_.path = arrays_.path().native();
-    if (const toml::table* table = root["embedding"].as_table()) read_embedding(*table);
+    if (const toml::table* table = table_of(root, "embedding")) read_embedding(*table);
     const toml::array* layers = root["layer"].as_array();
     SLUICE_CHECK(layers != nullptr && !layers->empty(), "'{}' has no [[layer]]", path_);
     for (const toml::node& layer : *layers) {
       SLUICE_CHECK(layer.is_table(), "'{}': a layer is a table, [[layer]]", path_);
       read_layer(*layer.as_table());
     }
-    if (const toml::table* table = root["pooling"].as_table()) read_pooling(*table);
-    if (const toml::table* table = root["output"].as_table()) read_output(*table);
+    if (const toml::table* table = table_of(root, "pooling")) read_pooling(*table);
+    if (const toml::table* table = table_of(root, "output")) read_output(*table);
     account_for_the_rest();
     return std::move(model_);
   }
@@ -87,6 +87,15 @@ class Reader {
 
   [[noreturn]] void refuse(const toml::node& at, const std::string& why) const {
     base::fail(ErrorCode::kInvalidArgument, "'{}' line {}: {}", path_, at.source().begin.line, why);
+  }
+
+  /// Null if there is none; refuses what is no table.
+  const toml::table* table_of(const toml::table& parent, std::string_view key) const {
+    const toml::node* node = parent.get(key);
+    if (node != nullptr && !node->is_table()) {
+      refuse(*node, fmt::format("'{}' is a table of its own, and only one", key));
+    }
+    return node == nullptr ? nullptr : node->as_table();
   }
 
   template <typename Keys>
@@ -168,7 +177,7 @@ class Reader {
     refuse_other_keys(table, "[[layer]]", keys);
     RecurrentLayer layer{.name = fmt::format("layer {}", ++layers_)};
     layer.forward = read_direction(table, table);
-    if (const toml::table* backward = table["backward"].as_table()) {
+    if (const toml::table* backward = table_of(table, "backward")) {
       refuse_other_keys(*backward, "[layer.backward]", kTensors);
       layer.backward = read_direction(table, *backward);
     }
@@ -236,7 +245,8 @@ class Reader {
     }
     cell.forget_bias = value(table, "forget_bias", 0.0);
     cell.keeps_by_complement = value(table, "keeps_by_complement", false);
-    if (value(table, "hard_sigmoid", false)) cell.gate = {"hard_sigmoid"};
+    const double slope = value(table, "hard_sigmoid", 0.0);
+    if (slope != 0) cell.gate = {"hard_sigmoid", slope, 0.5};
   }
 
   void read_pooling(const toml::table& table) {

@@ -31,8 +31,8 @@ namespace sluice::interchange {
 ///
 /// A list of names in place of a name joins arrays along the first axis, one a gate. With
 /// `transposed = true`, matrices have their inputs first. A layer may have `forget_bias` (a number
-/// added to f), `hard_sigmoid = true`, `keeps_by_complement = true` (h' = (1 - z) h + z n),
-/// `weight_peephole` [3 * units] (i f o) and `weight_hr` [outputs, units]. Throws
+/// added to f), `hard_sigmoid = 0.2` (its slope), `keeps_by_complement = true` (h' = (1 - z) h + z
+/// n), `weight_peephole` [3 * units] (i f o) and `weight_hr` [outputs, units]. Throws
 /// ErrorCode::kInvalidArgument, with line, for keys and values that make no sense.
 SourceModel read_mapped(const NamedArrays& arrays, const ReadOptions& options);
 

@@ -32,15 +32,17 @@ class Links {
     if (call.is_object()) {
       collect_keras3(call.value("args", Json::array()));
       const Json named = call.value("kwargs", Json::object());
-      for (const auto& [key, value] : named.items()) {
-        // Masks follow from Embedding and Masking.
-        if (key != "mask") collect_keras3(value);
-      }
+      for (const auto& [key, value] : named.items())
+        add_argument(key, value, &Links::collect_keras3);
     } else {
       collect_keras2(call);
     }
-    return std::move(links_);
+    return links_;
   }
+  /// Of the same call: the tensors that are its mask.
+  const std::vector<Link>& masks() const { return masks_; }
+  /// Whether it is made in training mode, wherever the model runs.
+  bool trains() const { return trains_; }
 
  private:
   // Recursion ends, because the levels of the JSON text are bounded.
@@ -64,8 +66,19 @@ class Links {
     add(value);
     if (value.size() < 4 || !value[3].is_object()) return;
     for (const auto& [key, argument] : value[3].items()) {
-      if (key != "mask") collect_keras2(argument);
+      add_argument(key, argument, &Links::collect_keras2);
     }
+  }
+  /// A mask is kept apart. A call in training mode is noted.
+  void add_argument(const std::string& key, const Json& value,
+                    void (Links::*collect)(const Json&)) {
+    if (key == "training" && value.is_boolean() && value.get<bool>()) trains_ = true;
+    std::vector<Link> before = links_;
+    (this->*collect)(value);
+    if (key != "mask") return;
+    masks_.insert(masks_.end(), links_.begin() + static_cast<std::int64_t>(before.size()),
+                  links_.end());
+    links_ = std::move(before);
   }
   void add(const Json& history) {
     if (!history.is_array() || history.size() < 3 || !history[0].is_string()) return;
@@ -73,7 +86,8 @@ class Links {
                       history[2].is_number_integer() ? history[2].get<std::int64_t>() : 0});
   }
 
-  std::vector<Link> links_;
+  std::vector<Link> links_, masks_;
+  bool trains_ = false;
 };
 
 /// Reads the layers of a model, in order or not.
@@ -158,7 +172,7 @@ class ModelReader {
   }
 
   /// The layers of a Functional model from its input to its output.
-  std::vector<Entry> sorted(const Json& model, std::vector<Entry> entries) const {
+  std::vector<Entry> sorted(const Json& model, std::vector<Entry> entries) {
     std::map<std::string, std::vector<std::size_t>, std::less<>> readers;
     std::vector<std::size_t> starts;
     for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -172,6 +186,7 @@ class ModelReader {
         starts.push_back(i);
       }
     }
+    check_masks(model, entries);
     if (starts.size() != 1) {
       refuse(model, fmt::format("the model has {} inputs", starts.size()));
     }
@@ -196,13 +211,34 @@ class ModelReader {
     return result;
   }
 
-  std::optional<Link> link_of(const Json& model, const Entry& entry) const {
+  /// Refuses masks but those that follow from an Embedding: of ids that differ from 0.
+  void check_masks(const Json& model, const std::vector<Entry>& entries) const {
+    for (const Entry& entry : entries) {
+      if (entry.layer.type != "NotEqual") {
+        if (!masks_.contains(entry.layer.name)) continue;
+        refuse(model, fmt::format("layer '{}' makes a mask", entry.layer.name));
+      }
+      const Json calls = entry.json->value("inbound_nodes", Json::array());
+      const Json call = calls.size() == 1 ? calls[0] : Json();
+      const Json arguments = call.is_object() ? call.value("args", Json::array()) : Json::array();
+      if (arguments.size() == 2 && arguments[1] == 0) continue;
+      refuse(model, fmt::format("layer '{}' makes another mask than that of an Embedding",
+                                entry.layer.name));
+    }
+  }
+
+  std::optional<Link> link_of(const Json& model, const Entry& entry) {
     const Json calls = entry.json->value("inbound_nodes", Json::array());
     if (!calls.is_array() || calls.empty()) return std::nullopt;
     if (calls.size() > 1) {
       refuse(model, fmt::format("layer '{}' is used {} times", entry.layer.name, calls.size()));
     }
-    const std::vector<Link> links = Links().of(calls[0]);
+    Links call;
+    const std::vector<Link> links = call.of(calls[0]);
+    if (call.trains()) {
+      refuse(model, fmt::format("layer '{}' is called in training mode", entry.layer.name));
+    }
+    for (const Link& mask : call.masks()) masks_.insert(mask.layer);
     if (links.size() != 1) {
       std::string names;
       for (const Link& link : links) names += (names.empty() ? "'" : ", '") + link.layer + "'";
@@ -232,6 +268,7 @@ class ModelReader {
   std::string_view file_;
   bool in_order_;
   std::vector<Layer> layers_;
+  std::set<std::string, std::less<>> masks_;  ///< names of layers that make masks
 };
 
 }  // namespace

@@ -16,15 +16,23 @@ namespace {
 
 using io::formats::Hdf5File;
 
-/// The content of a member of the file, or nothing.
+/// The content of a member of the file, or nothing. Keras stores weights as they are, and a
+/// configuration that is packed far better than text is none.
 std::optional<std::string> member_of(io::ZipArchive& archive, std::string_view name) {
+  constexpr std::uint64_t kMostGrowth = 64, kAlways = 1 << 20;
   for (const io::ZipArchive::Member& member : archive.members()) {
     if (member.name != name) continue;
     archive.open(member);
     std::string content;
     // Memory grows with what arrives, not with what the directory promises.
     std::string part(std::size_t{1} << 20, '\0');
-    while (const std::size_t count = archive.read(part)) content.append(part, 0, count);
+    const std::uint64_t most = kMostGrowth * member.packed_bytes + kAlways;
+    while (const std::size_t count = archive.read(part)) {
+      content.append(part, 0, count);
+      if (content.size() <= most) continue;
+      base::fail(ErrorCode::kFormat, "member '{}' unpacks to more than {} times its size", name,
+                 kMostGrowth);
+    }
     return content;
   }
   return std::nullopt;

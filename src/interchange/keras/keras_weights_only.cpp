@@ -94,6 +94,15 @@ class Finder {
       const base::Shape& bias = tensors.find("bias")->second.shape;
       config["reset_after"] = bias.rank() == 2;
       if (gates > 1 && bias == base::Shape{2 * gates * units}) type = "CuDNN" + type;
+    } else if (gates == 3) {
+      const std::optional<std::string> answer = options_.find("reset_after");
+      SLUICE_CHECK(
+          answer && (*answer == "true" || *answer == "false"),
+          "layer '{}' is a GRU without biases, whose shapes do not say where it resets; say "
+          "it by --set reset_after=true (the default of Keras since 2.0 of TensorFlow) or "
+          "--set reset_after=false",
+          layer.name);
+      config["reset_after"] = *answer == "true";
     }
     config["activation"] = options_.find("activation").value_or("tanh");
     const std::optional<std::string> gate = options_.find("recurrent_activation");

@@ -22,7 +22,20 @@ void Walk::same(const OnnxNode& node) {
                  describe(node));
     }
   }
-  put(node, require_data(node, 0));
+  Data data = require_data(node, 0);
+  if (node.op_type == "Cast") cast(node, data);
+  put(node, std::move(data));
+}
+
+/// Refuses casts that cut off fractions of numbers, which ids from a graph input do not have.
+void Walk::cast(const OnnxNode& node, Data& data) {
+  const bool is_input = data.pieces.size() == 1 && data.pieces[0].step->layer == nullptr;
+  const bool to_integers = casts_to_integers(node);
+  if ((to_integers && !is_input) || (!to_integers && data.is_integer)) {
+    base::fail(ErrorCode::kUnsupported, "{} rounds numbers to integers, which Sluice does not",
+               describe(node));
+  }
+  data.is_integer = to_integers;
 }
 
 void Walk::transpose(const OnnxNode& node) {

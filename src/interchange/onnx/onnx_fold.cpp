@@ -209,13 +209,34 @@ class Folder {
   Budget& budget_;
 };
 
+/// Whether a constant is of a type that has fractions.
+bool has_fractions(const Constant& constant) {
+  using base::DType;
+  const std::optional<DType> type = constant.stored != nullptr
+                                        ? constant.stored->type->dtype
+                                        : std::optional(constant.made->dtype);
+  return !type || *type == DType::kFloat32 || *type == DType::kFloat64 ||
+         *type == DType::kFloat16 || *type == DType::kBFloat16;
+}
+
 }  // namespace
+
+bool casts_to_integers(const OnnxNode& node) {
+  // FLOAT, FLOAT16, DOUBLE, BFLOAT16
+  constexpr std::array<std::int64_t, 4> kFloats{1, 10, 11, 16};
+  const io::formats::OnnxAttribute* to = node.find("to");
+  const auto* type = to == nullptr ? nullptr : std::get_if<std::int64_t>(&to->value);
+  return type == nullptr || std::ranges::find(kFloats, *type) == kFloats.end();
+}
 
 std::optional<Constant> fold(const OnnxNode& node,
                              const std::vector<std::optional<Constant>>& inputs,
                              const std::filesystem::path& model, Budget& budget) {
   const bool is_same = node.op_type == "Identity" || node.op_type == "Cast";
   if (!node.domain.empty() || inputs.empty()) return std::nullopt;
+  if (node.op_type == "Cast" && inputs[0] && casts_to_integers(node) && has_fractions(*inputs[0])) {
+    return std::nullopt;
+  }
   if (is_same) return inputs[0];  // numbers become float32, and indices int64, when they are read
   std::optional<HostTensor> tensor = Folder(node, inputs, model, budget).fold();
   if (!tensor) return std::nullopt;

@@ -9,6 +9,9 @@
 
 namespace sluice::interchange::onnx {
 
+/// Whether a Cast is to integers or bools.
+bool casts_to_integers(const io::formats::OnnxNode& node);
+
 /// The output of a node whose inputs are constants: Identity, Cast, Transpose, Unsqueeze, Squeeze,
 /// Reshape, Slice and Concat. Exporters put them between the stored weights and a recurrent node.
 /// `inputs` has an empty one for each input that is left out. Empty: another operator, or a case

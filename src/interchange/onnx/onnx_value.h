@@ -56,7 +56,8 @@ struct Data {
   std::vector<Axis> axes;
   std::vector<Axis> rows = {};  ///< two, if `axes` has a kRows
   bool is_cell_state = false;
-  bool is_cut = false;  ///< only some of a graph input's numbers
+  bool is_cut = false;      ///< only some of a graph input's numbers
+  bool is_integer = false;  ///< a Cast made integers of a graph input: ids
 };
 
 /// A number of a shape: known, the size of an axis or of two axes, or neither.

@@ -89,6 +89,7 @@ class Walk {
   Data with_rows_apart(const Data& data, std::size_t wanted) const;
   std::optional<Data> with_rows_joined(const Data& data, const std::vector<Number>& wanted) const;
   void same(const Node& node);
+  static void cast(const Node& node, Data& data);
 
   // onnx_selection_nodes.cpp
   void gather(const Node& node);

@@ -85,10 +85,11 @@ class Reader {
         layers_.push_back(std::move(layer));
       }
       for (const auto& [number, layer] : module.layers) {
-        for (const auto& [part, name] : layer.forward) used_.insert(name);
-        for (const auto& [part, name] : layer.backward) used_.insert(name);
+        for (const auto& [part, name] : layer.forward) recurrent_.insert(name);
+        for (const auto& [part, name] : layer.backward) recurrent_.insert(name);
       }
     }
+    used_.insert(recurrent_.begin(), recurrent_.end());
     require_chain();
   }
 
@@ -102,11 +103,21 @@ class Reader {
     }
   }
 
-  /// Names of matrices with so many columns, with or without a bias beside them.
-  std::vector<std::string> matrices(std::int64_t columns, bool with_bias) const {
+  /// Whether a tensor stands behind the recurrent modules in the file.
+  bool stands_behind(const NamedArrays::Entry& entry) const {
+    const auto first = std::ranges::find_if(arrays_.entries(), [&](const NamedArrays::Entry& one) {
+      return recurrent_.contains(one.name);
+    });
+    return std::distance(&*first, &entry) > 0;
+  }
+
+  /// Names of matrices with so many columns, with or without a bias beside them, and `behind` or
+  /// before the recurrent modules where the file has an order.
+  std::vector<std::string> matrices(std::int64_t columns, bool with_bias, bool behind) const {
     std::vector<std::string> names;
     for (const NamedArrays::Entry& entry : arrays_.entries()) {
       if (used_.contains(entry.name) || is_state(entry.name) || is_ignored(entry.name)) continue;
+      if (arrays_.is_ordered() && stands_behind(entry) != behind) continue;
       const bool is_matrix = entry.sizes.size() == 2 && entry.sizes[1] == columns &&
                              (entry.name.ends_with(kWeight) || entry.name == "weight");
       if (is_matrix && (arrays_.find(bias_of(entry.name)) != nullptr) == with_bias) {
@@ -138,13 +149,14 @@ class Reader {
                  "{}=none",
                  path(), key, fmt::join(fitting, ", "), key, key);
     if (fitting.empty()) return {};
-    model_.account.find(fmt::format("{}: '{}', {}", key, fitting.front(), reason));
+    model_.account.assume(fmt::format("{}: '{}', {} (say otherwise by --set {}=NAME or {}=none)",
+                                      key, fitting.front(), reason, key, key));
     return fitting.front();
   }
 
   void add_embedding() {
     const std::int64_t width = layers_.front().input();
-    std::vector<std::string> fitting = matrices(width, false);
+    std::vector<std::string> fitting = matrices(width, false, false);
     if (fitting.size() > 1) {
       std::vector<std::string> named = fitting;
       std::erase_if(named, [](const std::string& name) { return name.find("emb") == name.npos; });
@@ -169,14 +181,14 @@ class Reader {
   void add_pooling() {
     const std::string kind = options_.find("pooling").value_or("none");
     SLUICE_CHECK(kind == "none" || kind == "last" || kind == "mean" || kind == "max",
-                 "pooling={} is none of none, last, mean and max", kind);
+                 "pooling is '{}'; use none, last, mean or max", kind);
     if (kind != "none") model_.layers.emplace_back(PoolingLayer{.name = "pooling", .kind = kind});
     pooled_ = kind != "none";
   }
 
   void add_output() {
-    std::vector<std::string> fitting = matrices(width_, true);
-    if (fitting.empty()) fitting = matrices(width_, false);
+    std::vector<std::string> fitting = matrices(width_, true, true);
+    if (fitting.empty()) fitting = matrices(width_, false, true);
     const std::string name =
         choose("output", fitting, "the matrix that is as wide as the last layer's output");
     if (name.empty()) return;
@@ -203,7 +215,7 @@ class Reader {
   void set_target(LinearLayer& layer) {
     const std::string target = options_.find("target").value_or("");
     SLUICE_CHECK(target.empty() || target == "classes" || target == "values",
-                 "target={} is none of classes and values", target);
+                 "target is '{}'; use classes or values", target);
     if (target == "classes") layer.activation = {"softmax"};
     const bool reads_ids = std::holds_alternative<EmbeddingLayer>(model_.layers.front());
     if (!target.empty() || reads_ids) return;
@@ -246,8 +258,9 @@ class Reader {
 
   /// Optimisers and schedulers keep their own copies.
   static bool is_state(std::string_view name) {
-    return name.find("optimizer") != std::string_view::npos ||
-           name.find("scheduler") != std::string_view::npos;
+    const std::string_view first = name.substr(0, name.find('.'));
+    return first.find("optimizer") != std::string_view::npos || first == "scheduler" ||
+           first == "lr_scheduler" || first == "lr_schedulers";
   }
   bool is_ignored(std::string_view name) const {
     const std::vector<std::string> ignored = comma_list(options_.find("ignore").value_or(""));
@@ -287,7 +300,7 @@ class Reader {
   SourceModel model_;
   std::vector<TorchModule> modules_;
   std::vector<RecurrentLayer> layers_;
-  std::set<std::string, std::less<>> used_;
+  std::set<std::string, std::less<>> used_, recurrent_;
   std::int64_t width_ = 0;
   bool pooled_ = false;
 };

@@ -50,11 +50,14 @@ TEST(TorchReader, TakesAnswersWhereTheFileIsSilent) {
 
 TEST(TorchReader, TellsWhatItFoundAndAssumed) {
   const Account account = read("lstm_tagger").account;
-  ASSERT_EQ(account.found.size(), 3U);
+  ASSERT_EQ(account.found.size(), 1U);
   EXPECT_EQ(account.found[0],
             "module 'rnn': LSTM with 4 units, 2 layers, both directions, told by the shapes; gates "
             "i f g o");
-  EXPECT_EQ(account.assumed.size(), 1U);
+  ASSERT_EQ(account.assumed.size(), 3U);
+  EXPECT_EQ(account.assumed[0],
+            "embedding: 'embedding.weight', the matrix that is as wide as the first layer's input "
+            "(say otherwise by --set embedding=NAME or embedding=none)");
   EXPECT_TRUE(account.left_out.empty());
 }
 
@@ -106,6 +109,17 @@ TEST(TorchReader, AsksWhichMatrixIsTheOutput) {
             "--set output=NAME, or output=none");
   const SourceModel model = read_torch(arrays, answers({"output=b", "ignore=a."}));
   EXPECT_EQ(std::get<LinearLayer>(model.layers.back()).weight.shape[0], 6);
+}
+
+/// A matrix before the recurrent module in the file is not taken for its output.
+TEST(TorchReader, KeepsToTheOrderOfTheFile) {
+  const NamedArrays arrays = arrays_of({{"first.weight", {2, 2}},
+                                        {"first.bias", {2}},
+                                        {"rnn.weight_ih_l0", {8, 2}},
+                                        {"rnn.weight_hh_l0", {8, 2}}});
+  EXPECT_EQ(message_of([&] { read_torch(arrays, {}); }),
+            "'x' has tensors whose place is not known: first.weight, first.bias; take the recurrent "
+            "part alone by --subgraph rnn, or leave them out by --set ignore=NAME,NAME");
 }
 
 TEST(TorchReader, RefusesShapesThatDoNotFit) {
