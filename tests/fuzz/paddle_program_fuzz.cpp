@@ -8,19 +8,19 @@
 namespace sluice::io::formats {
 namespace {
 
-void touch(const PaddleArguments& arguments) {
+void touch_arguments(const PaddleArguments& arguments) {
   for (const auto& [parameter, names] : arguments) {
     touch(parameter);
     for (const std::string& name : names) touch(name);
   }
 }
 
-void touch(const PaddleBlock& block) {
+void touch_block(const PaddleBlock& block) {
   for (const PaddleVariable& variable : block.variables) touch(variable.name);
   for (const PaddleOp& op : block.ops) {
     touch(op.type);
-    touch(op.inputs);
-    touch(op.outputs);
+    touch_arguments(op.inputs);
+    touch_arguments(op.outputs);
     for (const auto& [name, value] : op.attributes) {
       touch(name);
       if (const auto* text = std::get_if<std::string>(&value)) touch(*text);
@@ -37,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     const std::string_view input(reinterpret_cast<const char*>(data), size);
     for (const PaddleBlock& block : read_paddle_program(ByteSource(input, "fuzz")).blocks) {
-      touch(block);
+      touch_block(block);
     }
   } catch (const sluice::Error&) {
   }

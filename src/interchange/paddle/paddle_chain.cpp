@@ -49,9 +49,10 @@ void Chain::refuse(const std::string& why) const {
 void Chain::refuse_join(const Features& features) const {
   std::vector<std::string> names;
   for (const Part& part : features) names.push_back(nodes_[part.node].name);
-  refuse(fmt::format("the outputs {} come together, which are not the forward and the backward "
-                     "direction of one layer in this order",
-                     quoted(names)));
+  refuse(
+      fmt::format("the outputs {} come together, which are not the forward and the backward "
+                  "direction of one layer in this order",
+                  quoted(names)));
 }
 
 std::vector<SourceLayer> Chain::layers_to(Features end) {
@@ -111,9 +112,10 @@ PoolingLayer Chain::take_pooling(Features& features) {
   if (is_final) layer.kind = "last";
   const bool is_known = is_final || (is_alike && (layer.kind == "mean" || layer.kind == "max"));
   if (!is_known) {
-    refuse(fmt::format("'{}' is pooled in a way that Sluice lacks: mean or max over the steps, or "
-                       "the final step of each direction",
-                       nodes_[features[0].node].name));
+    refuse(
+        fmt::format("'{}' is pooled in a way that Sluice lacks: mean or max over the steps, or "
+                    "the final step of each direction",
+                    nodes_[features[0].node].name));
   }
   account_.find(fmt::format("'{}': sequence_pool takes the {} (attribute pooltype)",
                             nodes_[features[0].node].name,
@@ -159,9 +161,10 @@ CrfLayer Chain::crf(const std::string& transitions) {
     return values.subspan(static_cast<std::size_t>(first * labels),
                           static_cast<std::size_t>(count * labels));
   };
-  account_.find(fmt::format("{}: the scores of {} labels at the start (row 0), at the end (row 1) "
-                            "and from each to each (crf_decoding)",
-                            transitions, labels));
+  account_.find(
+      fmt::format("{}: the scores of {} labels at the start (row 0), at the end (row 1) "
+                  "and from each to each (crf_decoding)",
+                  transitions, labels));
   return {transitions, HostTensor::copy_of<float>(rows(2, labels), {labels, labels}),
           HostTensor::copy_of<float>(rows(0, 1), {labels}),
           HostTensor::copy_of<float>(rows(1, 1), {labels})};

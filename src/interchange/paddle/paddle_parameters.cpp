@@ -31,8 +31,7 @@ std::string only_file(const fs::path& folder) {
 }
 
 fs::path file_of(const fs::path& folder, const std::string& name) {
-  return io::formats::file_within(folder, name,
-                                  fmt::format("'{}': a parameter", folder.native()));
+  return io::formats::file_within(folder, name, fmt::format("'{}': a parameter", folder.native()));
 }
 
 }  // namespace
@@ -61,7 +60,8 @@ Parameters::Parameters(fs::path folder, const io::formats::PaddleBlock& block,
     offsets_[name] = std::exchange(offset, tensor.end);
   }
   if (offset != source.size()) {
-    base::fail(ErrorCode::kFormat, "'{}' has {} bytes, of which the program's {} parameters take {}",
+    base::fail(ErrorCode::kFormat,
+               "'{}' has {} bytes, of which the program's {} parameters take {}",
                source.path().native(), source.size(), sizes_.size(), offset);
   }
 }

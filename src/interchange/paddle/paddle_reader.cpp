@@ -74,16 +74,17 @@ class ProgramReader {
       fetches.emplace_back(paddle::int_of(op, "col", 0), paddle::only_input(op, "X"));
     }
     if (fetches.empty()) {
-      base::fail(ErrorCode::kUnsupported, "'{}' fetches nothing; --set output=NAME says where the "
-                                          "chain ends",
+      base::fail(ErrorCode::kUnsupported,
+                 "'{}' fetches nothing; --set output=NAME says where the "
+                 "chain ends",
                  model_.path);
     }
     std::ranges::sort(fetches);
     std::vector<std::string> others;
     for (std::size_t i = 1; i < fetches.size(); ++i) others.push_back(fetches[i].second);
     if (!others.empty()) {
-      model_.account.assume(fmt::format(
-          "the chain ends at '{}' (--set output=NAME says otherwise)", fetches[0].second));
+      model_.account.assume(fmt::format("the chain ends at '{}' (--set output=NAME says otherwise)",
+                                        fetches[0].second));
       model_.account.leave_out("the outputs " + paddle::quoted(others));
     }
     return fetches[0].second;

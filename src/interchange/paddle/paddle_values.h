@@ -16,8 +16,8 @@ namespace sluice::interchange::paddle {
 
 /// The output of a node, or one vector of it for a sequence.
 struct Part {
-  std::size_t node = 0;       ///< an index of Nodes
-  std::string pooling = {};   ///< "", "first", "last", "mean" or "max"
+  std::size_t node = 0;      ///< an index of Nodes
+  std::string pooling = {};  ///< "", "first", "last", "mean" or "max"
 
   auto operator<=>(const Part&) const = default;
 };

@@ -180,8 +180,7 @@ void Walk::lookup_table(const Op& op) {
   if (padding < -1 || padding >= sizes[0]) {
     refuse(op, fmt::format("has padding_idx={}, but {} ids", padding, sizes[0]));
   }
-  set(op, "Out",
-      add_node(only_output(op, "Out"), sizes[1], Node::Embedding{table, padding}));
+  set(op, "Out", add_node(only_output(op, "Out"), sizes[1], Node::Embedding{table, padding}));
 }
 
 void Walk::mul(const Op& op) {

@@ -12,8 +12,8 @@
 
 namespace sluice::interchange::paddle {
 
-/// Finds the meaning of each variable of a program's main block, an operation after the other. Reads
-/// no numbers. Errors name the operation.
+/// Finds the meaning of each variable of a program's main block, an operation after the other.
+/// Reads no numbers. Errors name the operation.
 class Walk {
  public:
   /// Borrows all.

@@ -36,8 +36,8 @@ struct PaddleVariable {
   static constexpr std::int32_t kLodTensor = 7;
 
   std::string name;
-  std::int32_t type = 0;       ///< kLodTensor, or Paddle's number of another kind
-  std::int32_t data_type = 0;  ///< of a kLodTensor, as in paddle_tensor.h
+  std::int32_t type = 0;                 ///< kLodTensor, or Paddle's number of another kind
+  std::int32_t data_type = 0;            ///< of a kLodTensor, as in paddle_tensor.h
   std::vector<std::int64_t> sizes = {};  ///< of a kLodTensor; -1: not known
   bool is_persistable = false;           ///< a parameter, of which the folder has the numbers
 };

@@ -15,7 +15,7 @@ namespace sluice::io::formats {
 /// version of 4 bytes (0); the size of a message TensorDesc in 4, and the message; the numbers.
 struct PaddleTensor {
   NumberType type;
-  std::vector<std::int64_t> sizes;  ///< row-major, outermost first
+  std::vector<std::int64_t> sizes;   ///< row-major, outermost first
   std::uint64_t begin = 0, end = 0;  ///< bytes of the numbers in the file
 };
 
