@@ -43,7 +43,7 @@ bool begins(const Node& node) {
 }  // namespace
 
 void Chain::refuse(const std::string& why) const {
-  base::fail(ErrorCode::kUnsupported, "{}; {}", why, hint_);
+  base::fail(ErrorCode::kUnsupported, "'{}': {}; {}", path_, why, hint_);
 }
 
 void Chain::refuse_join(const Features& features) const {
@@ -57,12 +57,17 @@ void Chain::refuse_join(const Features& features) const {
 
 std::vector<SourceLayer> Chain::layers_to(Features end) {
   std::vector<SourceLayer> layers;
+  std::vector<std::string>& found = account_.found;
+  const std::ptrdiff_t first = std::ssize(found);
   for (Features features = std::move(end); !features.empty(); features = before(features)) {
+    const std::ptrdiff_t known = std::ssize(found);
     if (!features[0].pooling.empty()) layers.emplace_back(take_pooling(features));
     const bool is_pair = pair_of(nodes_, features) == Pair::kForwardFirst;
     if (features.size() != 1 && !is_pair) refuse_join(features);
     if (begins(nodes_[features[0].node])) break;
     layers.push_back(layer_of(features));
+    // The account is in the order of the layers too.
+    std::rotate(found.begin() + first, found.begin() + known, found.end());
   }
   std::ranges::reverse(layers);
   return layers;

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "interchange/account.h"
 #include "interchange/paddle/paddle_parameters.h"
 #include "interchange/paddle/paddle_values.h"
 
@@ -12,9 +12,14 @@ namespace sluice::interchange::paddle {
 /// Makes layers of what a walk found.
 class Chain {
  public:
-  /// Borrows all. `hint` ends the sentence of a refusal.
-  Chain(const Nodes& nodes, Parameters& parameters, Account& account, std::string hint)
-      : nodes_(nodes), parameters_(parameters), account_(account), hint_(std::move(hint)) {}
+  /// Borrows the nodes, the parameters and the model, for its account. `hint` ends the sentence of
+  /// a refusal.
+  Chain(const Nodes& nodes, Parameters& parameters, SourceModel& model, std::string hint)
+      : nodes_(nodes),
+        parameters_(parameters),
+        account_(model.account),
+        path_(model.path),
+        hint_(std::move(hint)) {}
 
   /// The layers from the feed to `end`, first to last. Throws ErrorCode::kUnsupported, naming the
   /// variables, if the outputs of several layers come together, other than of two directions.
@@ -36,7 +41,7 @@ class Chain {
   const Nodes& nodes_;
   Parameters& parameters_;
   Account& account_;
-  std::string hint_;
+  std::string path_, hint_;
 };
 
 }  // namespace sluice::interchange::paddle

@@ -52,7 +52,7 @@ class ProgramReader {
     const std::string transitions = answers == nullptr ? "" : answers->transitions;
     paddle::Features end =
         answers == nullptr ? walk.features_of(*ops.back(), output) : answers->scores;
-    paddle::Chain chain(walk.nodes(), parameters_, model_.account, hint(block_));
+    paddle::Chain chain(walk.nodes(), parameters_, model_, hint(block_));
     model_.layers = chain.layers_to(std::move(end));
     if (!transitions.empty()) model_.layers.emplace_back(chain.crf(transitions));
     const bool has_recurrent = std::ranges::any_of(model_.layers, [](const SourceLayer& layer) {

@@ -133,7 +133,7 @@ void read_subgraph(const PaddleBlock& block, std::string_view name, Parameters& 
   Account ignored;  // of operations that are not taken
   Finder finder(block, name, parameters, ignored);
   const std::vector<Features> layers = finder.find();
-  Chain chain(finder.walk().nodes(), parameters, model.account, "");
+  Chain chain(finder.walk().nodes(), parameters, model, "");
   for (const Features& features : layers) model.layers.emplace_back(chain.recurrent(features));
   model.account.leave_out("all but the recurrent layers");
 }
