@@ -75,7 +75,7 @@ struct Node {
 };
 using Nodes = std::vector<Node>;
 
-/// What all terms read.
+/// The features that all terms read.
 Features input_of(const Linear& linear);
 /// Whether two directions of one layer stand there, and which is first.
 enum class Pair { kNone, kForwardFirst, kBackwardFirst };

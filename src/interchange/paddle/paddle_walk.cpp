@@ -20,7 +20,7 @@ using io::formats::PaddleVariable;
 constexpr std::size_t kMostParts = 16;
 constexpr std::int32_t kInt32 = 2, kInt64 = 3, kFloat32 = 5;  // Paddle's element types
 
-/// Of a tensor [steps, features]: Paddle's sequences lie behind each other without padding.
+/// Tensors are [steps, features]: Paddle's sequences lie behind each other without padding.
 bool is_last_axis(std::int64_t axis) { return axis == 1 || axis == -1; }
 
 std::vector<std::int64_t> matrix_sizes(const PaddleOp& op, const Parameters& parameters,
