@@ -60,9 +60,9 @@ void add_convert(CLI::App& program) {
   add_vocabulary_options(*command, *request);
   command->footer(
       "Reads PyTorch (.pt, .safetensors), Keras (.keras, .h5), TensorFlow (checkpoints, frozen\n"
-      "graphs, SavedModels), ONNX and NumPy, without any of these programs. Each conversion "
-      "prints\n"
-      "what it found and where, what it assumed, and what it left out.\n\n"
+      "graphs, SavedModels), ONNX, Paddle 1 (a folder with __model__) and NumPy, without any of\n"
+      "these programs. Each conversion prints what it found and where, what it assumed, and what\n"
+      "it left out.\n\n"
       "  sluice convert tagger.pt -o runs/tagger --verify\n"
       "  sluice convert old.h5 -o runs/old --verify --labels labels.txt\n"
       "  sluice convert runs/de/best -o model.onnx --to onnx --verify");

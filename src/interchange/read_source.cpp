@@ -5,6 +5,7 @@
 #include "interchange/arrays/named_arrays.h"
 #include "interchange/keras/keras_reader.h"
 #include "interchange/onnx/onnx_reader.h"
+#include "interchange/paddle/paddle_reader.h"
 #include "interchange/tensorflow/checkpoint_reader.h"
 #include "interchange/tensorflow/graph_reader.h"
 #include "interchange/torch/torch_reader.h"
@@ -59,6 +60,8 @@ SourceModel read_by_format(const fs::path& path, SourceFormat format, const Read
       return read_tensorflow_graph(path, options);
     case SourceFormat::kOnnx:
       return read_onnx_model(path, options);
+    case SourceFormat::kPaddle:
+      return read_paddle(path, options);
     case SourceFormat::kSluice:
       break;
   }

@@ -88,6 +88,7 @@ bool is_pickle(std::string_view head) {
 
 SourceFormat format_of_folder(const fs::path& path) {
   if (fs::exists(path / "saved_model.pb")) return SourceFormat::kSavedModel;
+  if (fs::exists(path / "__model__")) return SourceFormat::kPaddle;
   if (fs::exists(path / "checkpoint")) return SourceFormat::kTensorflowCheckpoint;
   for (const std::string_view run : {io::kBestFolderName, io::kLastFolderName}) {
     if (fs::exists(path / run)) return SourceFormat::kSluice;
@@ -97,7 +98,7 @@ SourceFormat format_of_folder(const fs::path& path) {
   }
   base::fail(ErrorCode::kUnsupported,
              "the folder '{}' holds neither a model of Sluice nor a SavedModel nor checkpoints of "
-             "TensorFlow; give the model's file",
+             "TensorFlow nor a model of Paddle (__model__); give the model's file",
              path.native());
 }
 
@@ -124,9 +125,11 @@ std::string_view describe(SourceFormat format) {
     case SourceFormat::kSavedModel:
       return "a SavedModel of TensorFlow";
     case SourceFormat::kOnnx:
+      return "an ONNX model";
+    case SourceFormat::kPaddle:
       break;
   }
-  return "an ONNX model";
+  return "a model of Paddle";
 }
 
 SourceFormat recognize(const fs::path& path) {

@@ -17,6 +17,7 @@ enum class SourceFormat {
   kTensorflowGraph,       ///< a GraphDef
   kSavedModel,            ///< a folder or saved_model.pb
   kOnnx,
+  kPaddle,  ///< a folder of Paddle 1 with "__model__"
 };
 
 /// "a Keras file"

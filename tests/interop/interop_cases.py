@@ -11,6 +11,8 @@ import sluice
 CASES = int(os.environ.get("SLUICE_INTEROP_CASES", "200"))
 #: Outputs of float32 programs agree to this, relative to the largest output of a case.
 TOLERANCE = 1e-5
+#: The largest difference so far of each file of tests, relative in the same way; conftest.py prints it.
+LARGEST = {}
 
 
 def assert_same(ours, theirs, what="", tolerance=TOLERANCE):
@@ -18,6 +20,8 @@ def assert_same(ours, theirs, what="", tolerance=TOLERANCE):
     assert ours.shape == theirs.shape, (what, ours.shape, theirs.shape)
     scale = max(1.0, float(numpy.abs(theirs).max(initial=0)))
     worst = float(numpy.abs(ours - theirs).max(initial=0))
+    file = os.environ.get("PYTEST_CURRENT_TEST", "").split("::")[0].split("/")[-1]
+    LARGEST[file] = max(LARGEST.get(file, 0.0), worst / scale)
     assert worst <= tolerance * scale, f"{what}: {worst} apart, of numbers up to {scale}"
 
 

@@ -4,7 +4,7 @@ import numpy
 import pytest
 import torch
 from interop_cases import CASES, assert_same, outputs_of, token_outputs_of
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 import sluice
@@ -83,13 +83,12 @@ def test_a_state_dict_goes_there_and_back(seed, tmp_path):
 
     back = tmp_path / ("back.safetensors" if seed % 2 else "back.pt")
     sluice.convert(tmp_path / "model", back, to="torch", verify=True)
-    if back.suffix == ".pt":
-        state = torch.load(back, weights_only=True)
-        prefix = "recurrent." if model.embedding is not None else "stack."
-        ours = {name[len(prefix):]: tensor for name, tensor in state.items() if name.startswith(prefix)}
-        fresh = MODULES[model.kind](model.rnn.input_size, model.rnn.hidden_size, model.rnn.num_layers,
-                                    **{**model.options, "bias": True})
-        fresh.load_state_dict(ours)
-        frames = torch.randn(5, 1, model.rnn.input_size)
-        with torch.no_grad():
-            assert_same(fresh(frames)[0], model.rnn(frames)[0])
+    state = torch.load(back, weights_only=True) if back.suffix == ".pt" else load_file(back)
+    prefix = "recurrent." if model.embedding is not None else "stack."
+    ours = {name[len(prefix):]: tensor for name, tensor in state.items() if name.startswith(prefix)}
+    fresh = MODULES[model.kind](model.rnn.input_size, model.rnn.hidden_size, model.rnn.num_layers,
+                                **{**model.options, "bias": True})
+    fresh.load_state_dict(ours)
+    frames = torch.randn(5, 1, model.rnn.input_size)
+    with torch.no_grad():
+        assert_same(fresh(frames)[0], model.rnn(frames)[0])
