@@ -1,5 +1,6 @@
 #include "interchange/write_target.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "base/check.h"
@@ -53,6 +54,15 @@ Assembled paired(const SourceModel& chain, const io::Container& container, std::
   return made;
 }
 
+bool has_hard_sigmoid(const SourceModel& chain) {
+  return std::ranges::any_of(chain.layers, [](const SourceLayer& layer) {
+    const auto* recurrent = std::get_if<RecurrentLayer>(&layer);
+    if (recurrent == nullptr) return false;
+    const SourceCell& cell = recurrent->forward ? *recurrent->forward : *recurrent->backward;
+    return cell.kind != CellKind::kRnn && cell.gate.is("hard_sigmoid");
+  });
+}
+
 void write_lines(const fs::path& path, const std::vector<std::string>& lines) {
   if (lines.empty()) return;
   std::string text;
@@ -98,6 +108,10 @@ Export export_model(const io::Container& container, std::string_view target,
   }
   if (target == "keras" && kind == "features") {
     result.chain.account.assume("all rows of a batch have all its steps: the layers have no mask");
+  }
+  if (target == "keras" && has_hard_sigmoid(result.chain)) {
+    result.chain.account.assume(
+        "hard_sigmoid is that of Keras 3, clip(a / 6 + 0.5, 0, 1); Keras 2 would compute another");
   }
   result.model = paired(result.chain, container, kind);
   return result;

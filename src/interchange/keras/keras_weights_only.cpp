@@ -192,6 +192,10 @@ void read_weights_only(Hdf5File& file, const std::string& version, const ReadOpt
   const std::string chosen =
       options.subgraph.empty() ? choose(finder, model.path) : options.subgraph;
   require_answers(finder.layers(), chosen, options, model);
+  model.account.assume(
+      "both directions of a Bidirectional stand next to each other, and no other layer runs "
+      "backward: "
+      "weights do not say it, so convert a file with its configuration where there is one");
   read_subgraph(finder.layers(), chosen,
                 {*weights, version, options, model.account, "shapes of the weights"}, model);
 }

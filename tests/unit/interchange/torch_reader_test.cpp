@@ -117,9 +117,10 @@ TEST(TorchReader, KeepsToTheOrderOfTheFile) {
                                         {"first.bias", {2}},
                                         {"rnn.weight_ih_l0", {8, 2}},
                                         {"rnn.weight_hh_l0", {8, 2}}});
-  EXPECT_EQ(message_of([&] { read_torch(arrays, {}); }),
-            "'x' has tensors whose place is not known: first.weight, first.bias; take the recurrent "
-            "part alone by --subgraph rnn, or leave them out by --set ignore=NAME,NAME");
+  EXPECT_EQ(
+      message_of([&] { read_torch(arrays, {}); }),
+      "'x' has tensors whose place is not known: first.weight, first.bias; take the recurrent "
+      "part alone by --subgraph rnn, or leave them out by --set ignore=NAME,NAME");
 }
 
 TEST(TorchReader, RefusesShapesThatDoNotFit) {
