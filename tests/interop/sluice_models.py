@@ -56,6 +56,7 @@ def make_from_torch(cell, draw, folder, plain):
     vocabulary, outputs = number(5, 30), 40 + number(0, 9)
     if kind != "features":
         model["embedding"] = nn.Embedding(vocabulary, width)
+        answers["embedding"] = "embedding.weight"  # as wide as other matrices may be
     else:
         answers["embedding"] = "none"
     if kind != "features" or number(0, 1):
