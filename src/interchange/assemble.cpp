@@ -42,6 +42,7 @@ class Assembly {
   Assembled assemble() {
     stack_ = stack_of(std::move(chain_.layers), source_.account);
     if (chain_.output) take_output(*chain_.output);
+    if (!chain_.output) select_output();
     settle_activation();
     result_.kind = options_.kind.empty() ? find_kind() : options_.kind;
     const std::unique_ptr<models::Model> model = make_model();
@@ -60,6 +61,18 @@ class Assembly {
     output_.assign(map.matrix.begin(), map.matrix.end());
     output_ = spread_columns(output_, stack_.places.back(), width);
     output_bias_.assign(map.vector.begin(), map.vector.end());
+  }
+
+  /// Leaves out of the stack's output the numbers that directions of zeros put there.
+  void select_output() {
+    const std::vector<std::int64_t>& places = stack_.places.back();
+    const std::int64_t width = stack_.config.output_width();
+    if (std::ssize(places) == width) return;
+    output_.resize(places.size() * index(width));
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      output_[i * index(width) + index(places[i])] = 1;
+    }
+    output_bias_.resize(places.size());
   }
 
   void settle_activation() {
