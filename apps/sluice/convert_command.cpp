@@ -53,8 +53,10 @@ void add_convert(CLI::App& program) {
   command
       ->add_option("--kind", request->kind, "Kind of model to make, where the layers leave it open")
       ->check(CLI::IsMember({"features", "language_model", "tagger", "classifier"}));
-  command->add_option("--subgraph", request->subgraph,
-                      "Take only this recurrent layer, module or node, as a model of features");
+  command->add_option(
+      "--subgraph", request->subgraph,
+      "Take only this recurrent layer, module or node, and in ONNX and Paddle those that "
+      "directly follow it, as a model of features");
   command->add_option("--map", request->map,
                       "A file (TOML) that says what the arrays of an .npz file or a pickle are");
   add_vocabulary_options(*command, *request);
@@ -69,7 +71,11 @@ void add_convert(CLI::App& program) {
   command->callback([request] {
     const ConvertReport report = convert(*request);
     std::printf("%s", to_text(report).c_str());
-    if (!request->target.empty()) std::printf("%s: written\n", request->target.c_str());
+    if (request->target.empty()) {
+      std::printf("Nothing is written: there is no -o.\n");
+    } else {
+      std::printf("%s: written\n", request->target.c_str());
+    }
   });
 }
 

@@ -128,23 +128,31 @@ def _onnxruntime(source: str) -> _Run:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(source, providers=["CPUExecutionProvider"])
-    inputs = session.get_inputs()
+    inputs = {one.name: one for one in session.get_inputs()}
+    lengths = inputs.pop("lengths", None)  # of an export of ours
     if len(inputs) != 1:
-        raise Error(f"'{source}' has {len(inputs)} inputs: {', '.join(one.name for one in inputs)}; only models of one "
-                    "input are run")
-    shape = inputs[0].shape
+        raise Error(f"'{source}' has {len(inputs)} inputs: {', '.join(inputs)}; only models of one input are run")
+    ((name, spec),) = inputs.items()
     kinds = {"tensor(int64)": "i8", "tensor(int32)": "i4", "tensor(double)": "f8", "tensor(float)": "f4"}
-    kind = kinds.get(inputs[0].type, "f4")
 
     def run(x: Any) -> Any:
-        # One row: [steps, 1, ...] or [1, steps, ...], as the model's fixed axis says; exporters of torch and we have
-        # time first unless the first axis is 1 or is named like a batch.
-        first = shape[0]
-        batch_first = first == 1 or (isinstance(first, str) and "batch" in first.lower())
-        x = x.astype(kind)
-        return session.run(None, {inputs[0].name: x[None] if batch_first else x[:, None]})
+        feed = {} if lengths is None else {"lengths": numpy.array([len(x)], "i4")}
+        return _in_both_layouts(lambda row: session.run(None, {**feed, name: row}), x.astype(kinds.get(spec.type, "f4")))
 
     return run
+
+
+def _in_both_layouts(run: _Run, x: Any) -> list[Any]:
+    """The outputs for one row with time first, and with the batch first. The right ones are nearer to ours."""
+    outputs, errors = [], []
+    for row in (x[:, None], x[None]):
+        try:
+            outputs += run(row)
+        except Exception as error:  # a fixed axis may refuse the other layout
+            errors.append(error)
+    if not outputs:
+        raise errors[0]
+    return outputs
 
 
 def _tensorflow(source: str) -> _Run:
@@ -163,14 +171,17 @@ def _tensorflow(source: str) -> _Run:
 def _torch(source: str) -> _Run:
     import torch
 
-    script = torch.jit.load(source, map_location="cpu").eval()
+    try:
+        script = torch.jit.load(source, map_location="cpu").eval()
+    except RuntimeError:
+        raise ValueError(f"'{source}' is no TorchScript archive; torch can't run a state dict without its class") from None
 
-    def run(x: Any) -> Any:
+    def run_row(row: Any) -> Any:
         with torch.no_grad():
-            y = script(torch.from_numpy(x)[:, None])
+            y = script(torch.from_numpy(row))
         return [one.numpy() for one in (y if isinstance(y, tuple) else (y,)) if isinstance(one, torch.Tensor)]
 
-    return run
+    return lambda x: _in_both_layouts(run_row, x)
 
 
 def _main() -> None:

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <filesystem>
 #include <new>
 
 #include "api/conversion_check.h"
@@ -12,6 +14,7 @@
 #include "base/check.h"
 #include "base/suggest.h"
 #include "data/line_reader.h"
+#include "data/tokenizer.h"
 #include "interchange/assemble.h"
 #include "interchange/model_chain.h"
 #include "interchange/read_source.h"
@@ -24,6 +27,16 @@ namespace {
 
 namespace fs = std::filesystem;
 using interchange::SourceFormat;
+
+/// Endings of files that --to would name.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kEndings{
+    {{".onnx", "onnx"},
+     {".pb", "pb"},
+     {".keras", "keras"},
+     {".h5", "keras"},
+     {".pt", "torch"},
+     {".pth", "torch"},
+     {".safetensors", "torch"}}};
 using interchange::SourceModel;
 
 std::vector<std::string> lines_of(const std::string& path) {
@@ -36,6 +49,23 @@ interchange::ReadOptions read_options(const ConvertRequest& request) {
   options.map = request.map;
   for (const std::string& answer : request.answers) options.answer(answer);
   return options;
+}
+
+/// The vocabulary that an export has beside it, whose first ids are special.
+void take_words_beside(const ConvertRequest& request, interchange::AssembleOptions& options,
+                       interchange::Account& account) {
+  const std::string path = request.source + ".words.txt";
+  if (!request.words.empty() || !request.subgraph.empty() || !fs::exists(path)) return;
+  options.words = lines_of(path);
+  account.find("the words, in '" + path + "'");
+  const std::array<std::string_view, 4> special{"<pad>", "<unk>", "<s>", "</s>"};
+  const bool is_ours = options.words.size() > special.size() &&
+                       std::equal(special.begin(), special.end(), options.words.begin());
+  if (!is_ours || options.pad || options.unknown || options.begin || options.end) return;
+  options.pad = data::kPadId;
+  options.unknown = data::kUnknownId;
+  options.begin = data::kBosId;
+  options.end = data::kEosId;
 }
 
 interchange::AssembleOptions assemble_options(const ConvertRequest& request) {
@@ -93,7 +123,11 @@ Read read(const ConvertRequest& request, SourceFormat format) {
     return result;
   }
   result.source = interchange::read_source(request.source, format, read_options(request));
-  result.made = interchange::assemble(result.source, assemble_options(request));
+  interchange::AssembleOptions options = assemble_options(request);
+  const bool reads_ids =
+      std::holds_alternative<interchange::EmbeddingLayer>(result.source.layers.front());
+  if (reads_ids) take_words_beside(request, options, result.source.account);
+  result.made = interchange::assemble(result.source, options);
   return result;
 }
 
@@ -104,6 +138,14 @@ void check(const ConvertRequest& request) {
                "'{}' is no format to convert to; use one of {}{}", request.to,
                fmt::join(kTargets, ", "), base::did_you_mean(request.to, kTargets));
   if (request.target.empty()) return;
+  const std::string ending = fs::path(request.target).extension().native();
+  for (const auto& [known, format] : kEndings) {
+    SLUICE_CHECK(
+        ending != known || request.to != "sluice",
+        "'{}' ends as a file of another program, but --to is sluice, which makes a folder; "
+        "say --to {}, or another name",
+        request.target, format);
+  }
   api::prepare_output_folder(request.target);
   if (request.to == "sluice") return;
   for (const std::string_view beside : {".words.txt", ".labels.txt", ".index"}) {
@@ -178,6 +220,10 @@ ConvertReport convert_checked(const ConvertRequest& request) {
     report.format = "a model of Sluice";
     report.kind = exported.model.kind;
     for (const auto& layer : exported.chain.layers) report.layers.push_back(describe(layer));
+  }
+  if (!exported.chain.pieces.empty()) {
+    report.found.push_back(
+        "the ids of the export: those of its words file, where four special ids come first");
   }
   for (const std::string& line : exported.chain.account.assumed) report.assumed.push_back(line);
   for (const std::string& line : exported.chain.account.left_out) report.left_out.push_back(line);

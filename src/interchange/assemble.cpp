@@ -140,6 +140,17 @@ class Assembly {
     const std::optional<std::int64_t>& padding = chain_.embedding->padding;
     SLUICE_CHECK(!words.pad || !padding || *words.pad == *padding,
                  "--pad is {}, but the source says that {} is padding", *words.pad, *padding);
+    if (words.pad && !padding) {
+      source_.account.assume(fmt::format(
+          "texts come without the padding {}: the source has no mask, so if it was "
+          "trained on padded rows its answers differ; then leave out --pad, and put the "
+          "padding's text before or behind each text as it was",
+          *words.pad));
+    }
+    if (!words.unknown) {
+      source_.account.assume(
+          "no id means an unknown word, so one is read as zeros (say otherwise by --unknown)");
+    }
     if (!words.pad) words.pad = padding;
     SourceVocabulary vocabulary = vocabulary_of(source_, source_ids(), words);
     (result_.kind == "language_model" ? tokenizers_.target : tokenizers_.source) =
@@ -155,6 +166,10 @@ class Assembly {
                  "'{}' reads ids, so it can't be a model of features; take its recurrent part "
                  "alone, with --subgraph",
                  source_.path);
+    SLUICE_CHECK(options_.words.empty() && !options_.pad && !options_.unknown && !options_.begin &&
+                     !options_.end,
+                 "'{}' reads numbers, not ids, so --words and special ids have no use",
+                 source_.path);
     models::FeaturesConfig config;
     const CanonicalLayer& first = stack_.layers.front();
     config.features = (first.forward ? *first.forward : *first.backward).input;
@@ -164,7 +179,12 @@ class Assembly {
     config.output_layer = has_output();
     config.outputs = has_output() ? outputs() : stack_.config.output_width();
     config.pooling = chain_.pooling;
-    if (has_classes_) make_labels();
+    if (has_classes_) {
+      make_labels();
+    } else {
+      SLUICE_CHECK(options_.labels.empty(), "'{}' puts out values, so --labels has no use",
+                   source_.path);
+    }
     return std::make_unique<models::Features>(config);
   }
 

@@ -124,7 +124,7 @@ class Folding {
     for (const SourceLayer& layer : source_.layers) {
       if (!chain_.output_name.empty()) {
         refuse(name_of(layer), "stands behind the layer '" + chain_.output_name +
-                                   "', which ends a model of Sluice");
+                                   "', which can only be the last one in Sluice");
       }
       std::visit([this](const auto& one) { add(one); }, layer);
     }

@@ -70,6 +70,10 @@ SourceModel read_by_format(const fs::path& path, SourceFormat format, const Read
 }
 
 SourceModel read_source(const fs::path& path, SourceFormat format, const ReadOptions& options) {
+  const bool has_arrays = format == SourceFormat::kSafetensors || format == SourceFormat::kTorch ||
+                          format == SourceFormat::kNpz || format == SourceFormat::kPickle;
+  SLUICE_CHECK(options.map.empty() || has_arrays, "--map is for plain arrays; '{}' is {}",
+               path.native(), describe(format));
   SourceModel model = read_by_format(path, format, options);
   options.require_all_used();
   return model;

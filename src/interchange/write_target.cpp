@@ -104,10 +104,12 @@ Export export_model(const io::Container& container, std::string_view target,
         "neighbours");
   }
   if (target == "pb" || target == "savedmodel") {
-    result.chain.account.assume("all rows of a batch have all its steps: the graph has no lengths");
+    result.chain.account.leave_out(
+        "lengths of rows: every row of a batch has all its steps, so give rows of one length");
   }
   if (target == "keras" && kind == "features") {
-    result.chain.account.assume("all rows of a batch have all its steps: the layers have no mask");
+    result.chain.account.leave_out(
+        "lengths of rows: every row of a batch has all its steps, so give rows of one length");
   }
   if (target == "keras" && has_hard_sigmoid(result.chain)) {
     result.chain.account.assume(

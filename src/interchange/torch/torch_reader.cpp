@@ -182,6 +182,11 @@ class Reader {
     const std::string kind = options_.find("pooling").value_or("none");
     SLUICE_CHECK(kind == "none" || kind == "last" || kind == "mean" || kind == "max",
                  "pooling is '{}'; use none, last, mean or max", kind);
+    if (kind == "last") {
+      model_.account.assume(
+          "pooling=last is the last state of each direction (h_n of PyTorch); in both directions "
+          "that is not out[:, -1], whose backward half has read one step");
+    }
     if (kind != "none") model_.layers.emplace_back(PoolingLayer{.name = "pooling", .kind = kind});
     pooled_ = kind != "none";
   }

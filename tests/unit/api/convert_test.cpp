@@ -8,6 +8,7 @@
 #include "api/conversion_check.h"
 #include "interchange/assemble.h"
 #include "interchange/model_chain.h"
+#include "io/checkpoint.h"
 #include "unit/interchange/fixtures.h"
 #include "unit/interchange/random_cell.h"
 #include "unit/support/message_of.h"
@@ -165,8 +166,8 @@ TEST(Convert, RefusesChainsThatNoModelHolds) {
   };
   EXPECT_EQ(
       message({lstm(2), random_linear(random, 3, 3, "relu"), lstm(3)}),
-      "'x': layer 'lstm' stands behind the layer 'linear', which ends a model of Sluice; take "
-      "the recurrent part alone, with --subgraph and the name of a recurrent layer");
+      "'x': layer 'lstm' stands behind the layer 'linear', which can only be the last one in "
+      "Sluice; take the recurrent part alone, with --subgraph and the name of a recurrent layer");
   EXPECT_EQ(message({lstm(2), random_linear(random, 3, 3, "relu")}),
             "'x': layer 'linear' ends with relu; Sluice's models end with linear outputs or a "
             "softmax");
@@ -200,6 +201,34 @@ TEST(Convert, WritesWholeModelsOrNothing) {
                 "recurrent.l1: LSTM 8 -> 4, both directions", "output: linear 8 -> 3"}));
   EXPECT_EQ(message_of([&] { convert({.source = target, .target = "", .to = "sluice"}); }),
             "'" + target + "' is a model of Sluice already; say by --to what to make of it");
+}
+
+TEST(Convert, RefusesOptionsThatHaveNoUse) {
+  const std::string tagger = fixture_path("torch/lstm_tagger.pt").native();
+  const std::string features = fixture_path("torch/projected_lstm.pt").native();
+  const auto message = [](const ConvertRequest& request) {
+    return message_of([&] { convert(request); });
+  };
+  EXPECT_NE(message({.source = tagger, .target = "x.onnx"}).find("say --to onnx"),
+            std::string::npos);
+  EXPECT_NE(message({.source = features, .target = "", .pad = 0}).find("reads numbers, not ids"),
+            std::string::npos);
+  EXPECT_NE(message({.source = features, .target = "", .labels = features}), "");
+}
+
+/// A vocabulary beside an export is taken, and its special ids are what they were.
+TEST(Convert, TakesTheWordsBesideASource) {
+  const testing::TemporaryFolder folder;
+  const std::string words = folder.write("words", "the\ncat\nsat\na\nb\nc\nd\ne\nf\ng\nh\n");
+  const std::string first = (folder.path() / "first").native();
+  convert(
+      {.source = fixture_path("torch/lstm_tagger.pt").native(), .target = first, .words = words});
+  convert({.source = first, .target = first + ".onnx", .to = "onnx"});
+  const std::string second = (folder.path() / "second").native();
+  const ConvertReport report =
+      convert({.source = first + ".onnx", .target = second, .kind = "tagger"});
+  EXPECT_EQ(report.found.back(), "the words, in '" + first + ".onnx.words.txt'");
+  EXPECT_EQ(io::read_model(second).blobs, io::read_model(first).blobs);
 }
 
 TEST(Convert, ReadsArraysByAMap) {
