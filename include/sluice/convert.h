@@ -27,7 +27,7 @@ struct ConvertRequest {
   /// The recurrent layer, module or node that is taken alone, as a model of features; or empty.
   std::string subgraph{};
   std::string map{};  ///< a file that says what plain arrays are; or empty
-  /// What the source does not say, each "KEY=VALUE": "forget_bias=1".
+  /// Answers to questions that the source leaves open, each "KEY=VALUE": "forget_bias=1".
   std::vector<std::string> answers{};
 
   /// Compares the outputs of all layers with those that the source's own equations give in double
@@ -40,7 +40,7 @@ struct ConvertRequest {
   WarningHandler warnings{};
 };
 
-/// What a conversion found and did.
+/// The findings and the result of a conversion.
 struct ConvertReport {
   std::string format;  ///< of the source, for people: "a PyTorch file with a state dict of PyTorch"
   std::string kind;    ///< of model

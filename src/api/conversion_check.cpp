@@ -30,7 +30,7 @@ using interchange::SourceModel;
 /// row's own end.
 using Lengths = std::array<std::int32_t, 4>;
 constexpr Lengths kLengths{24, 17, 2, 1};
-/// Of a source that is chaotic: rounding has no time to grow.
+/// For a chaotic source: rounding has no time to grow.
 constexpr Lengths kShortLengths{3, 2, 2, 1};
 /// A comparison with a larger tolerance proves nothing.
 constexpr double kMostTolerance = 0.01;

@@ -110,7 +110,7 @@ std::string describe(const interchange::SourceLayer& layer) {
   return fmt::format("{}: {}", name_of(layer), std::visit(Describe{}, layer));
 }
 
-/// What is read, as a chain and as a model of Sluice.
+/// The source as a chain, and as a model of Sluice.
 struct Read {
   SourceModel source;
   interchange::Assembled made;

@@ -18,7 +18,7 @@ constexpr auto kLongest = 10min;
 // The folder where people stand may hold files that came with a model: no module is taken from it.
 constexpr const char* kCommand =
     "PYTHONSAFEPATH=1 exec \"${SLUICE_PYTHON:-python3}\" -m sluice._verify_with";
-// What the module exits with if outputs differ or the program can't run the source.
+// The module's exit code if outputs differ or the program can't run the source.
 constexpr int kDiffers = 3;
 
 std::string request_json(const ConvertRequest& request) {

@@ -6,7 +6,7 @@
 
 namespace sluice::interchange {
 
-/// What a conversion tells people, a line each.
+/// The lines that a conversion prints for people.
 struct Account {
   std::vector<std::string> found;     ///< a convention, and where it stands
   std::vector<std::string> assumed;   ///< what the source does not say; how to say otherwise

@@ -360,7 +360,7 @@ class Assembly {
       }
       container.tensors.add(spec.name, io::HostTensor::copy_of<float>(part->second, spec.shape));
     }
-    // What training would need to know beside the model: the defaults, but for the kind.
+    // Training that starts from this model takes the defaults, but for the kind.
     const std::string run = fmt::format("[model]\nkind = \"{}\"\n", result_.kind);
     container.text = model_files::to_json({model.configuration(), run});
     container.blobs = model_files::to_blobs(tokenizers_);

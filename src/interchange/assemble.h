@@ -10,7 +10,7 @@
 
 namespace sluice::interchange {
 
-/// What a model of Sluice is to be, as far as its source does not say.
+/// Choices for a model of Sluice that its source does not make.
 struct AssembleOptions {
   std::string kind = {};  ///< "features", "language_model", "tagger" or "classifier"; empty: found
   /// The text of each id of the source, or of each label; empty: numbers.

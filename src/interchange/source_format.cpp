@@ -151,7 +151,7 @@ SourceFormat recognize(const fs::path& path) {
   if (const std::optional<SourceFormat> format = format_of_protobuf(head)) return *format;
   base::fail(ErrorCode::kUnsupported,
              "'{}' is of no format that sluice convert reads: PyTorch, safetensors, NumPy, pickle, "
-             "Keras, TensorFlow or ONNX",
+             "Keras, TensorFlow, ONNX or Paddle",
              path.native());
 }
 

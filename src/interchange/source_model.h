@@ -152,7 +152,7 @@ struct SourceModel {
   std::string format;  ///< "a Keras file (.keras)", for messages
   std::string path;
   std::vector<SourceLayer> layers;
-  /// The texts of the ids, or of the labels, if the file has them.
+  /// The texts of the ids, and the labels: of a model of Sluice that is to be written.
   std::vector<std::string> pieces = {}, labels = {};
   Account account = {};
 };
@@ -164,5 +164,7 @@ std::string_view name_of(const SourceLayer& layer);
 
 /// A copy in float32 of numbers of any type.
 io::HostTensor to_float32(const io::HostTensor& tensor);
+/// The transpose of a float32 matrix.
+io::HostTensor transposed(const io::HostTensor& matrix);
 
 }  // namespace sluice::interchange

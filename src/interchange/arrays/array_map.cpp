@@ -23,20 +23,6 @@ constexpr std::uint64_t kLargestMap = 1 << 20;
 constexpr std::array<std::string_view, 6> kTensors{"weight_ih", "weight_hh",       "bias_ih",
                                                    "bias_hh",   "weight_peephole", "weight_hr"};
 
-HostTensor transposed(const HostTensor& matrix) {
-  const std::int64_t rows = matrix.shape[0], columns = matrix.shape[1];
-  HostTensor result = HostTensor::make(matrix.dtype, {columns, rows});
-  const auto from = matrix.values<float>();
-  const auto to = result.values<float>();
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t column = 0; column < columns; ++column) {
-      to[static_cast<std::size_t>(column * rows + row)] =
-          from[static_cast<std::size_t>(row * columns + column)];
-    }
-  }
-  return result;
-}
-
 /// One below the other; all have the same other axes.
 HostTensor joined(const std::vector<HostTensor>& parts) {
   std::vector<std::int64_t> sizes(parts.front().shape.begin(), parts.front().shape.end());

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "interchange/comma_list.h"
 
 namespace sluice::interchange::keras {
 namespace {
@@ -275,13 +276,7 @@ void read_chain(const std::vector<Layer>& layers, const Reading& reading, Source
 
 void read_subgraph(const std::vector<Layer>& layers, std::string_view names, const Reading& reading,
                    SourceModel& model) {
-  std::vector<std::string> list;
-  for (std::string_view rest = names;;) {
-    const std::size_t comma = rest.find(',');
-    list.emplace_back(rest.substr(0, comma));
-    if (comma == std::string_view::npos) break;
-    rest.remove_prefix(comma + 1);
-  }
+  const std::vector<std::string> list = comma_list(names);
   ChainReader(layers, reading, model).read_parts(list);
   if (list.size() == layers.size()) return;
   model.account.leave_out(fmt::format("all layers of '{}' but {}", model.path, names));

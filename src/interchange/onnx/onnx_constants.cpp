@@ -142,18 +142,4 @@ bool is_all_zero(const Constant& constant, const std::filesystem::path& model) {
   return std::ranges::all_of(tensor.values<float>(), [](float value) { return value == 0; });
 }
 
-HostTensor transposed(const HostTensor& matrix) {
-  const std::int64_t rows = matrix.shape[0], columns = matrix.shape[1];
-  HostTensor result = HostTensor::make(base::DType::kFloat32, {columns, rows});
-  const auto from = matrix.values<float>();
-  const auto to = result.values<float>();
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t column = 0; column < columns; ++column) {
-      to[static_cast<std::size_t>(column * rows + row)] =
-          from[static_cast<std::size_t>(row * columns + column)];
-    }
-  }
-  return result;
-}
-
 }  // namespace sluice::interchange::onnx

@@ -38,7 +38,4 @@ io::HostTensor load_float32(const Constant& constant, const std::filesystem::pat
 std::optional<Numbers> integers_of(const Constant& constant, const std::filesystem::path& model);
 bool is_all_zero(const Constant& constant, const std::filesystem::path& model);
 
-/// The transpose of a matrix of float32.
-io::HostTensor transposed(const io::HostTensor& matrix);
-
 }  // namespace sluice::interchange::onnx

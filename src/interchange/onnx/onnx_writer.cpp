@@ -176,7 +176,7 @@ class GraphWriter {
     // Logits are an output of their own.
     const std::string logits = is_linear || (is_end_ && is_softmax) ? made() : prefix_ + ".logits";
     const std::string product = layer.bias ? prefix_ + ".product" : logits;
-    add_node("MatMul", {at_, tensor(onnx::transposed(layer.weight), ".weight")}, product);
+    add_node("MatMul", {at_, tensor(transposed(layer.weight), ".weight")}, product);
     if (layer.bias) add_node("Add", {product, tensor(*layer.bias, ".bias")}, logits);
     width_ = layer.weight.shape[0];
     at_ = logits;

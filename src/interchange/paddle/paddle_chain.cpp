@@ -15,20 +15,6 @@ namespace {
 using base::DType;
 using io::HostTensor;
 
-HostTensor transposed(const HostTensor& matrix) {
-  const std::int64_t rows = matrix.shape[0], columns = matrix.shape[1];
-  HostTensor result = HostTensor::make(DType::kFloat32, {columns, rows});
-  const auto from = matrix.values<float>();
-  const auto to = result.values<float>();
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t column = 0; column < columns; ++column) {
-      to[static_cast<std::size_t>(column * rows + row)] =
-          from[static_cast<std::size_t>(row * columns + column)];
-    }
-  }
-  return result;
-}
-
 HostTensor filled(std::int64_t size, float value) {
   HostTensor tensor = HostTensor::make(DType::kFloat32, {size});
   std::ranges::fill(tensor.values<float>(), value);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "interchange/comma_list.h"
 #include "interchange/tensorflow/names.h"
 
 namespace sluice::interchange::tensorflow {
@@ -74,10 +75,10 @@ class Finder {
   Finder(Variables& variables, const ReadOptions& options, const GraphFacts& facts,
          Account& account)
       : variables_(variables), options_(options), facts_(facts), account_(account) {
-    for (const std::string& scope : split(options.find("lstm").value_or(""), ',')) {
+    for (const std::string& scope : comma_list(options.find("lstm").value_or(""))) {
       if (!scope.empty()) lstm_scopes_.insert(scope);
     }
-    for (const std::string& scope : split(options.find("rnn").value_or(""), ',')) {
+    for (const std::string& scope : comma_list(options.find("rnn").value_or(""))) {
       if (!scope.empty()) rnn_scopes_.insert(scope);
     }
   }

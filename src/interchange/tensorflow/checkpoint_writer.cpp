@@ -60,7 +60,7 @@ void write_tensorflow_checkpoint(const SourceModel& model, const std::filesystem
       add("embedding", embedding->table);
     }
     if (const auto* dense = std::get_if<LinearLayer>(&layer)) {
-      kernel = tensorflow::transposed(dense->weight);
+      kernel = transposed(dense->weight);
       add("output/kernel", kernel);
       if (dense->bias) add("output/bias", *dense->bias);
     }

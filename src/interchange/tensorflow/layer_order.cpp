@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "interchange/comma_list.h"
 #include "interchange/tensorflow/cell_stacks.h"
 #include "interchange/tensorflow/names.h"
 
@@ -18,7 +19,7 @@ using Stacks = std::vector<Stack>;
 constexpr std::size_t kMostTried = 7;
 
 std::vector<std::string> answers(const ReadOptions& options, std::string_view key) {
-  std::vector<std::string> list = split(options.find(key).value_or(""), ',');
+  std::vector<std::string> list = comma_list(options.find(key).value_or(""));
   std::erase(list, "");
   return list;
 }

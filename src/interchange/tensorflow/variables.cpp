@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "interchange/comma_list.h"
 #include "interchange/tensorflow/graph_facts.h"
 #include "interchange/tensorflow/names.h"
 #include "io/formats/tensorflow/object_graph.h"
@@ -143,7 +144,7 @@ void keep_subgraph(Variables& variables, const ReadOptions& options) {
 }
 
 void require_all_used(const Variables& variables, const ReadOptions& options, Account& account) {
-  std::vector<std::string> scopes = split(options.find("ignore").value_or(""), ',');
+  std::vector<std::string> scopes = comma_list(options.find("ignore").value_or(""));
   std::erase(scopes, "");
   std::vector<std::string> ignored, unknown;
   for (const std::string& name : variables.unused()) {

@@ -113,18 +113,4 @@ std::vector<std::pair<std::string, const io::HostTensor*>> variables_of(const Wr
   return variables;
 }
 
-io::HostTensor transposed(const io::HostTensor& matrix) {
-  const std::int64_t rows = matrix.shape[0], columns = matrix.shape[1];
-  io::HostTensor result = io::HostTensor::make(base::DType::kFloat32, {columns, rows});
-  const auto from = matrix.values<float>();
-  const auto to = result.values<float>();
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t column = 0; column < columns; ++column) {
-      to[static_cast<std::size_t>(column * rows + row)] =
-          from[static_cast<std::size_t>(row * columns + column)];
-    }
-  }
-  return result;
-}
-
 }  // namespace sluice::interchange::tensorflow

@@ -28,7 +28,4 @@ std::vector<WrittenLayer> written_layers(const SourceModel& model);
 /// The names of the cell's variables, and its tensors.
 std::vector<std::pair<std::string, const io::HostTensor*>> variables_of(const WrittenCell& cell);
 
-/// The transpose of a matrix, as a dense layer's kernel [width, outputs].
-io::HostTensor transposed(const io::HostTensor& matrix);
-
 }  // namespace sluice::interchange::tensorflow

@@ -21,7 +21,9 @@ using testing::message_of;
 constexpr double kTolerance = 2e-6;
 
 std::filesystem::path fixture(const std::string& name) {
-  return testing::source_path("tests/unit/interchange/fixtures/onnx/" + name);
+  // A name begins with its folder's.
+  const std::string group = name.substr(0, name.find('_'));
+  return testing::source_path("tests/unit/interchange/fixtures/onnx/" + group + "/" + name);
 }
 
 Sequence sequence_of(const io::NpyArray& array) {
@@ -69,7 +71,8 @@ TEST_P(OnnxFixtures, GiveWhatTheyGiveInOnnx) {
 std::vector<std::string> fixtures() {
   std::set<std::string> names;
   const std::string end = ".out.npy";
-  for (const auto& entry : std::filesystem::directory_iterator(fixture(""))) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(
+           testing::source_path("tests/unit/interchange/fixtures/onnx"))) {
     const std::string name = entry.path().filename();
     if (name.ends_with(end)) names.insert(name.substr(0, name.size() - end.size()));
   }

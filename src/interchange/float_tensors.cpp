@@ -1,5 +1,5 @@
-#include <bit>
-#include <cstring>
+#include <cstddef>
+#include <cstdint>
 
 #include "base/check.h"
 #include "base/dtype.h"
@@ -42,6 +42,20 @@ HostTensor to_float32(const HostTensor& tensor) {
       return converted<std::int8_t>(tensor);
   }
   base::fail(ErrorCode::kUnsupported, "a tensor of unknown type");
+}
+
+HostTensor transposed(const HostTensor& matrix) {
+  const std::int64_t rows = matrix.shape[0], columns = matrix.shape[1];
+  HostTensor result = HostTensor::make(DType::kFloat32, {columns, rows});
+  const auto from = matrix.values<float>();
+  const auto to = result.values<float>();
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t column = 0; column < columns; ++column) {
+      to[static_cast<std::size_t>(column * rows + row)] =
+          from[static_cast<std::size_t>(row * columns + column)];
+    }
+  }
+  return result;
 }
 
 }  // namespace sluice::interchange
