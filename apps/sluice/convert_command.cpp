@@ -13,10 +13,12 @@ void add_vocabulary_options(CLI::App& command, ConvertRequest& request) {
                      "are ids as numbers");
   command.add_option("--labels", request.labels,
                      "A file with the name of each label a line, in their order");
+  command.add_option("--target-words", request.target_words,
+                     "The same as --words of what an encoder-decoder writes");
   command.add_option("--pad", request.pad, "The id of the source that means padding");
   command.add_option("--unknown", request.unknown, "The id that means an unknown word");
-  command.add_option("--begin", request.begin, "The id that begins a text");
-  command.add_option("--end", request.end, "The id that ends a text");
+  command.add_option("--begin", request.begin, "The id that begins a text that is written");
+  command.add_option("--end", request.end, "The id that ends a text that is written");
 }
 
 }  // namespace
@@ -52,7 +54,7 @@ void add_convert(CLI::App& program) {
       ->take_all();
   command
       ->add_option("--kind", request->kind, "Kind of model to make, where the layers leave it open")
-      ->check(CLI::IsMember({"features", "language_model", "tagger", "classifier"}));
+      ->check(CLI::IsMember({"features", "language_model", "tagger", "classifier", "seq2seq"}));
   command->add_option(
       "--subgraph", request->subgraph,
       "Take only this recurrent layer, module or node, and in ONNX and Paddle those that "

@@ -18,11 +18,14 @@ struct ConvertRequest {
   std::string target;
   std::string to = "sluice";  ///< sluice, torch, keras, tf1, pb, savedmodel or onnx
 
-  /// "features", "language_model", "tagger" or "classifier"; empty: told by the layers.
+  /// "features", "language_model", "tagger", "classifier" or "seq2seq"; empty: told by the layers.
   std::string kind{};
   std::string words{};   ///< a file with the text of each id a line, in their order; or empty
   std::string labels{};  ///< a file with the name of each label a line, in their order; or empty
-  /// Ids that mean padding, an unknown word, the begin and the end of a text.
+  /// The same as `words` of what an encoder-decoder writes.
+  std::string target_words{};
+  /// Ids that mean padding, an unknown word, the begin and the end of a text. An encoder-decoder
+  /// reads the first two and writes the last two.
   std::optional<std::int64_t> pad{}, unknown{}, begin{}, end{};
   /// The recurrent layer, module or node that is taken alone, as a model of features; or empty.
   std::string subgraph{};

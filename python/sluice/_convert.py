@@ -31,8 +31,8 @@ class ConvertReport(NamedTuple):
 
 
 def convert(source: _Path, target: Optional[_Path] = None, *, to: str = "sluice", kind: Optional[str] = None,
-            words: Optional[_Path] = None, labels: Optional[_Path] = None, pad: Optional[int] = None,
-            unknown: Optional[int] = None, begin: Optional[int] = None, end: Optional[int] = None,
+            words: Optional[_Path] = None, labels: Optional[_Path] = None, target_words: Optional[_Path] = None,
+            pad: Optional[int] = None, unknown: Optional[int] = None, begin: Optional[int] = None, end: Optional[int] = None,
             subgraph: Optional[str] = None, map: Optional[_Path] = None,
             answers: Optional[Mapping[str, object]] = None, verify: bool = False, seed: int = 1,
             verify_with: Optional[str] = None) -> ConvertReport:
@@ -41,9 +41,10 @@ def convert(source: _Path, target: Optional[_Path] = None, *, to: str = "sluice"
     source: a file, a folder, or the prefix of a checkpoint of TensorFlow; its content tells the format.
     target: what to make: a checkpoint folder, or the target's file, folder or prefix. None: the source is described.
     to: "sluice", "torch", "keras", "tf1", "pb", "savedmodel" or "onnx".
-    kind: "features", "language_model", "tagger" or "classifier"; None: told by the layers.
+    kind: "features", "language_model", "tagger", "classifier" or "seq2seq"; None: told by the layers.
     words, labels: files with the text of each id, or the name of each label, a line each in their order.
-    pad, unknown, begin, end: ids of the source with a special meaning.
+    target_words: the same as words of what an encoder-decoder writes.
+    pad, unknown, begin, end: ids with a special meaning; an encoder-decoder reads the first two and writes the others.
     subgraph: the recurrent layer, module or node that is taken alone. map: a file that says what plain arrays are.
     answers: what the source does not say: {"forget_bias": 1}.
     verify: compare all layers with the source's own equations in double precision, on random input drawn from `seed`.
@@ -53,16 +54,16 @@ def convert(source: _Path, target: Optional[_Path] = None, *, to: str = "sluice"
     Raises sluice.Error: with verify and verify_with also if outputs differ; then nothing is written.
     """
     names = {"source": os.fspath(source), "target": os.fspath(target or ""), "to": to, "kind": kind or "",
-             "words": os.fspath(words or ""), "labels": os.fspath(labels or ""), "subgraph": subgraph or "",
-             "map": os.fspath(map or "")}
+             "words": os.fspath(words or ""), "labels": os.fspath(labels or ""),
+             "target_words": os.fspath(target_words or ""), "subgraph": subgraph or "", "map": os.fspath(map or "")}
     check_names(**names)
     pairs = [f"{key}={value}" for key, value in (answers or {}).items()]
     given = {"pad": pad, "unknown": unknown, "begin": begin, "end": end, "answers": pairs, "verify": bool(verify),
              "seed": seed}
     difference = None
     if verify_with is not None:
-        bare = {**names, "to": "sluice", "words": "", "labels": "", "pad": None, "unknown": None, "begin": None, "end": None,
-                "answers": pairs, "verify": False, "seed": seed}
+        bare = {**names, "to": "sluice", "words": "", "labels": "", "target_words": "", "pad": None, "unknown": None,
+                "begin": None, "end": None, "answers": pairs, "verify": False, "seed": seed}
         difference = _verify_with.verify_with(verify_with, names["source"], lambda target, other: report_of(
             _models.convert(**{**bare, "target": target, "kind": other or names["kind"]})), seed)
     return report_of(_models.convert(**names, **given))._replace(difference=difference)

@@ -52,7 +52,11 @@ class Inputs {
     for (const std::int32_t length : lengths_) {
       if (const auto* embedding =
               std::get_if<interchange::EmbeddingLayer>(&source.layers.front())) {
-        add_ids(length, embedding->table.shape[0]);
+        add_ids(length, embedding->table.shape[0], ids_);
+        if (!source.decoder.empty()) {
+          const auto& fed = std::get<interchange::EmbeddingLayer>(source.decoder.front());
+          add_ids(length, fed.table.shape[0], fed_);
+        }
       } else {
         add_frames(length, width_of(source.layers.front()));
       }
@@ -63,6 +67,7 @@ class Inputs {
   const data::Batch& batch() const { return batch_; }
   std::vector<LayerOutput> evaluate(const SourceModel& source, std::size_t row,
                                     const interchange::Noise& noise = {}) const {
+    if (!fed_.empty()) return interchange::evaluate(source, ids_[row], fed_[row], noise);
     return ids_.empty() ? interchange::evaluate(source, frames_[row], noise)
                         : interchange::evaluate(source, ids_[row], noise);
   }
@@ -78,9 +83,10 @@ class Inputs {
     return std::get<interchange::AffineLayer>(layer).scale.shape[0];
   }
 
-  void add_ids(std::int64_t length, std::int64_t vocabulary) {
+  void add_ids(std::int64_t length, std::int64_t vocabulary,
+               std::vector<std::vector<std::int64_t>>& rows) {
     std::uniform_int_distribution<std::int64_t> draw(0, vocabulary - 1);
-    std::vector<std::int64_t>& ids = ids_.emplace_back();
+    std::vector<std::int64_t>& ids = rows.emplace_back();
     for (std::int64_t i = 0; i < length; ++i) ids.push_back(draw(engine_));
   }
   void add_frames(std::int64_t length, std::int64_t width) {
@@ -113,12 +119,9 @@ class Inputs {
                     batch_.features.begin() + static_cast<std::int64_t>(place) * width);
       });
     } else {
-      batch_.source.resize(static_cast<std::size_t>(steps * kRows));
-      for_each_step([&](std::size_t row, std::int64_t step, std::size_t place) {
-        const std::int64_t id = ids_[row][static_cast<std::size_t>(step)];
-        batch_.source[place] = made.ids[static_cast<std::size_t>(id)];
-      });
+      batch_.source = tokens_of(ids_, made.ids);
     }
+    if (!fed_.empty()) batch_.target_in = tokens_of(fed_, made.target_ids);
     if (made.kind == "language_model") {
       batch_.target_in = std::move(batch_.source);
       batch_.source.clear();
@@ -128,6 +131,15 @@ class Inputs {
     // Targets count in a loss that nobody reads.
     const auto targets = static_cast<std::size_t>(batch_.target_time * kRows);
     batch_.target_out.assign(targets, 0);
+  }
+  /// The model's ids of what the source is given.
+  std::vector<std::int32_t> tokens_of(const std::vector<std::vector<std::int64_t>>& given,
+                                      const std::vector<std::int32_t>& ids) const {
+    std::vector<std::int32_t> tokens(static_cast<std::size_t>(lengths_[0] * kRows));
+    for_each_step([&](std::size_t row, std::int64_t step, std::size_t place) {
+      tokens[place] = ids[static_cast<std::size_t>(given[row][static_cast<std::size_t>(step)])];
+    });
+    return tokens;
   }
   template <typename Use>
   void for_each_step(const Use& use) const {
@@ -140,7 +152,7 @@ class Inputs {
 
   std::mt19937_64 engine_;
   Lengths lengths_;
-  std::vector<std::vector<std::int64_t>> ids_;
+  std::vector<std::vector<std::int64_t>> ids_, fed_;  ///< fed to a decoder
   std::vector<Sequence> frames_;
   data::Batch batch_;
 };

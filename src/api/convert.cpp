@@ -72,6 +72,7 @@ interchange::AssembleOptions assemble_options(const ConvertRequest& request) {
   return {.kind = request.kind,
           .words = lines_of(request.words),
           .labels = lines_of(request.labels),
+          .target_words = lines_of(request.target_words),
           .pad = request.pad,
           .unknown = request.unknown,
           .begin = request.begin,
@@ -156,12 +157,13 @@ void check(const ConvertRequest& request) {
 /// A model of Sluice leaves nothing open.
 void refuse_answers(const ConvertRequest& request) {
   const bool has_answers = !request.answers.empty() || !request.words.empty() ||
-                           !request.labels.empty() || !request.kind.empty() ||
+                           !request.labels.empty() || !request.target_words.empty() ||
+                           !request.kind.empty() ||
                            !request.map.empty() || request.pad || request.unknown ||
                            request.begin || request.end;
   SLUICE_CHECK(!has_answers,
                "'{}' is a model of Sluice, which has its kind, words and labels: leave out --set, "
-               "--kind, --words, --labels, --map and special ids",
+               "--kind, --words, --target-words, --labels, --map and special ids",
                request.source);
 }
 
@@ -193,6 +195,7 @@ ConvertReport convert_checked(const ConvertRequest& request) {
   if (format != SourceFormat::kSluice) {
     report.format = input.source.format;
     for (const auto& layer : input.source.layers) report.layers.push_back(describe(layer));
+    for (const auto& layer : input.source.decoder) report.layers.push_back(describe(layer));
     report.found = input.source.account.found;
     report.assumed = input.source.account.assumed;
     report.left_out = input.source.account.left_out;

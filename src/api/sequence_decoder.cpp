@@ -79,7 +79,16 @@ SequenceDecoder::SequenceDecoder(const runtime::Context& context,
       options_(options),
       batch_(batch_size(options.batch, kUsualBatch)),
       constraints_(tokenize_banned(options.banned, options.no_repeat, *loaded.tokenizers.target)),
-      answers_(answer_options(options, constraints_)) {}
+      answers_(answer_options(options, constraints_)) {
+  if (model_.config().attends()) return;
+  SLUICE_CHECK(!options.attention,
+               "this model was made with model.attention = \"none\", so there is no attention to "
+               "show; ask for none");
+  SLUICE_CHECK(options.coverage_penalty == 0,
+               "coverage_penalty is {}, but this model was made with model.attention = \"none\", so "
+               "it covers nothing; take 0",
+               options.coverage_penalty);
+}
 
 std::vector<Decoded> SequenceDecoder::decode(std::span<const std::string> inputs) {
   Work work = work_of(inputs);

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <map>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -13,11 +11,10 @@
 #include "base/check.h"
 #include "base/suggest.h"
 #include "data/labels.h"
-#include "interchange/canonical_stack.h"
+#include "interchange/assemble_seq2seq.h"
+#include "interchange/assembly_parts.h"
 #include "interchange/folded_chain.h"
 #include "interchange/vocabulary_of.h"
-#include "model_files/model_text.h"
-#include "model_files/tokenizers.h"
 #include "models/classifier.h"
 #include "models/features.h"
 #include "models/language_model.h"
@@ -25,11 +22,6 @@
 
 namespace sluice::interchange {
 namespace {
-
-// The logit of ids that the source lacks: their probability is zero in float32.
-constexpr float kNever = -1e4F;
-
-using Floats = std::vector<float>;
 
 std::size_t index(std::int64_t at) { return static_cast<std::size_t>(at); }
 
@@ -152,7 +144,7 @@ class Assembly {
           "no id means an unknown word, so one is read as zeros (say otherwise by --unknown)");
     }
     if (!words.pad) words.pad = padding;
-    SourceVocabulary vocabulary = vocabulary_of(source_, source_ids(), words);
+    SourceVocabulary vocabulary = vocabulary_of(source_, source_ids(), words, "--words");
     (result_.kind == "language_model" ? tokenizers_.target : tokenizers_.source) =
         vocabulary.tokenizer;
     result_.ids = std::move(vocabulary.ids);
@@ -225,20 +217,14 @@ class Assembly {
     return std::make_unique<models::LanguageModel>(config);
   }
 
-  /// Gives each id of the vocabulary its row of the output; ids that the source lacks never come.
+  /// Gives each id of the vocabulary its row of the output.
   void spread_output_over_ids(std::int64_t vocabulary) {
-    const std::int64_t width = stack_.config.output_width();
-    Floats weight(index(vocabulary * width)), bias(index(vocabulary), kNever);
-    for (std::int64_t id = 0; id < outputs(); ++id) {
-      const std::int64_t place = result_.ids[index(id)];
-      std::copy_n(output_.begin() + id * width, width, weight.begin() + place * width);
-      bias[index(place)] = output_bias_[index(id)];
-      output_places_.push_back(place);
-    }
-    output_ = std::move(weight);
-    output_bias_ = std::move(bias);
-    const std::set<std::int32_t> ids(result_.ids.begin(), result_.ids.end());
-    if (ids.contains(data::kBosId)) return;
+    OutputRows rows =
+        spread_rows({std::move(output_), std::move(output_bias_)}, result_.ids, vocabulary);
+    output_ = std::move(rows.weight);
+    output_bias_ = std::move(rows.bias);
+    output_places_.assign(result_.ids.begin(), result_.ids.end());
+    if (std::ranges::find(result_.ids, data::kBosId) != result_.ids.end()) return;
     source_.account.assume(
         "no id begins a text, so texts begin with an embedding of zeros (say otherwise by "
         "--begin)");
@@ -273,40 +259,6 @@ class Assembly {
     return std::make_unique<models::Classifier>(config);
   }
 
-  Floats embedding_rows(std::int64_t vocabulary) const {
-    const io::HostTensor& table = chain_.embedding->table;
-    const auto values = table.values<float>();
-    const std::int64_t width = table.shape[1];
-    Floats rows(index(vocabulary * width));
-    for (std::int64_t id = 0; id < table.shape[0]; ++id) {
-      std::copy_n(values.begin() + id * width, width,
-                  rows.begin() + std::int64_t{result_.ids[index(id)]} * width);
-    }
-    return rows;
-  }
-
-  /// The tensors of the stack by the last part of their names: "weight_ih_l0_reverse".
-  std::map<std::string, Floats> stack_tensors() {
-    std::map<std::string, Floats> tensors;
-    for (std::size_t layer = 0; layer < stack_.layers.size(); ++layer) {
-      const auto take = [&](std::optional<CanonicalCell>& cell, const char* ending) {
-        if (!cell) return;
-        const auto name = [&](const char* part) {
-          return fmt::format("{}_l{}{}", part, layer, ending);
-        };
-        tensors[name("weight_ih")] = std::move(cell->weight_ih);
-        tensors[name("weight_hh")] = std::move(cell->weight_hh);
-        tensors[name("bias_ih")] = std::move(cell->bias_ih);
-        tensors[name("bias_hh")] = std::move(cell->bias_hh);
-        tensors[name("weight_hr")] = std::move(cell->weight_hr);
-        tensors[name("weight_peephole")] = std::move(cell->weight_peephole);
-      };
-      take(stack_.layers[layer].forward, "");
-      take(stack_.layers[layer].backward, "_reverse");
-    }
-    return tensors;
-  }
-
   void pair_layers() {
     const bool is_stack = result_.kind == "features" || result_.kind == "classifier";
     const std::size_t count = source_.layers.size();
@@ -327,11 +279,13 @@ class Assembly {
   }
 
   void fill(const models::Model& model) {
-    std::map<std::string, Floats> parts = stack_tensors();
+    Parts parts;
+    add_stack(stack_, "", parts);
     parts["output.weight"] = std::move(output_);
     parts["output.bias"] = std::move(output_bias_);
     for (const auto& tokenizer : {tokenizers_.source, tokenizers_.target}) {
-      if (tokenizer) parts["embedding.weight"] = embedding_rows(tokenizer->size());
+      if (!tokenizer) continue;
+      parts["embedding.weight"] = spread_rows(*chain_.embedding, result_.ids, tokenizer->size());
     }
     if (chain_.query) {
       const auto query = chain_.query->values<float>();
@@ -347,23 +301,7 @@ class Assembly {
       take("crf.start", chain_.crf->start);
       take("crf.end", chain_.crf->end);
     }
-    io::Container& container = result_.container;
-    for (const layers::ParameterSpec& spec : model.parameters().specs()) {
-      const std::size_t dot = spec.name.find('.');
-      auto part = parts.find(spec.name);
-      if (part == parts.end()) part = parts.find(spec.name.substr(dot + 1));
-      SLUICE_ASSERT(part != parts.end());
-      if (!std::ranges::all_of(part->second, [](float number) { return std::isfinite(number); })) {
-        base::fail(ErrorCode::kNumeric,
-                   "'{}': '{}' has numbers that are not finite, so the model would answer nothing",
-                   source_.path, spec.name);
-      }
-      container.tensors.add(spec.name, io::HostTensor::copy_of<float>(part->second, spec.shape));
-    }
-    // Training that starts from this model takes the defaults, but for the kind.
-    const std::string run = fmt::format("[model]\nkind = \"{}\"\n", result_.kind);
-    container.text = model_files::to_json({model.configuration(), run});
-    container.blobs = model_files::to_blobs(tokenizers_);
+    result_.container = container_of(model, parts, tokenizers_, source_.path);
   }
 
   SourceModel& source_;
@@ -381,6 +319,10 @@ class Assembly {
 }  // namespace
 
 Assembled assemble(SourceModel& source, const AssembleOptions& options) {
+  if (!source.decoder.empty()) return assemble_seq2seq(source, options);
+  SLUICE_CHECK(options.target_words.empty(),
+               "'{}' is no encoder-decoder, so there are no words to write by --target-words",
+               source.path);
   return Assembly(source, options).assemble();
 }
 

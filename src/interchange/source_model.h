@@ -152,6 +152,10 @@ struct SourceModel {
   std::string format;  ///< "a Keras file (.keras)", for messages
   std::string path;
   std::vector<SourceLayer> layers;
+  /// Of an encoder-decoder without attention, whose encoder is `layers`: an embedding, recurrent
+  /// layers in one direction and a linear layer. Recurrent layer l starts from the last states of
+  /// recurrent layer l of `layers`, those of both directions next to each other, or from zero.
+  std::vector<SourceLayer> decoder = {};
   /// The texts of the ids, and the labels: of a model of Sluice that is to be written.
   std::vector<std::string> pieces = {}, labels = {};
   Account account = {};

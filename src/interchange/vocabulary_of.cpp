@@ -48,15 +48,16 @@ std::vector<std::string> usable_texts(std::vector<std::string> texts, bool chara
 }  // namespace
 
 SourceVocabulary vocabulary_of(SourceModel& source, std::int64_t count,
-                               const AssembleOptions& options) {
+                               const AssembleOptions& options, std::string_view texts_option) {
   std::vector<std::string> texts = options.words;
   SLUICE_CHECK(texts.empty() || static_cast<std::int64_t>(texts.size()) == count,
-               "there are {} words for {} ids of '{}'; give a line for each id, in their order",
-               texts.size(), count, source.path);
+               "{} has {} words for {} ids of '{}'; give a line for each id, in their order",
+               texts_option, texts.size(), count, source.path);
   if (texts.empty()) {
     for (std::int64_t id = 0; id < count; ++id) texts.push_back(std::to_string(id));
-    source.account.assume(
-        "the file has no words, so texts are ids as decimal numbers (say otherwise by --words)");
+    source.account.assume(fmt::format(
+        "the file has no words, so texts are ids as decimal numbers (say otherwise by {})",
+        texts_option));
   }
 
   SourceVocabulary result;

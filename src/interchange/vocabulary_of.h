@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "data/tokenizer.h"
@@ -16,9 +17,10 @@ struct SourceVocabulary {
 };
 
 /// A vocabulary for a source with so many ids: the texts of `options`, else ids
-/// as decimal numbers. Adds to the source's account. Throws ErrorCode::kInvalidArgument for texts
+/// as decimal numbers. Adds to the source's account, which names the option that gives the texts,
+/// "--words". Throws ErrorCode::kInvalidArgument for texts
 /// of another number, and for special ids that the source lacks.
 SourceVocabulary vocabulary_of(SourceModel& source, std::int64_t count,
-                               const AssembleOptions& options);
+                               const AssembleOptions& options, std::string_view texts_option);
 
 }  // namespace sluice::interchange

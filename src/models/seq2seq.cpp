@@ -10,6 +10,8 @@ namespace {
 namespace recurrent = kernels::recurrent;
 namespace attention = kernels::attention_decoder;
 
+constexpr const char* kDecoder = "decoder";
+
 recurrent::Descriptor encoder_architecture(const Seq2SeqConfig& config) {
   recurrent::Descriptor d;
   d.cell = recurrent::parse_cell(config.cell);
@@ -26,7 +28,17 @@ recurrent::Descriptor encoder_architecture(const Seq2SeqConfig& config) {
   return d;
 }
 
-attention::Descriptor decoder_architecture(const Seq2SeqConfig& config) {
+std::variant<layers::AttentionDecoder, layers::RecurrentStack> make_decoder(
+    layers::Parameters& parameters, const Seq2SeqConfig& config) {
+  if (!config.attends()) {
+    recurrent::Descriptor d;
+    d.cell = recurrent::parse_cell(config.cell);
+    d.layers = config.decoder_layers;
+    d.input = config.embedding;
+    d.hidden = config.hidden;
+    d.dropout = config.dropout;
+    return layers::RecurrentStack(parameters, kDecoder, d);
+  }
   attention::Descriptor d;
   d.cell = recurrent::parse_cell(config.cell);
   d.attention = attention::parse_attention(config.attention);
@@ -37,7 +49,7 @@ attention::Descriptor decoder_architecture(const Seq2SeqConfig& config) {
   d.key = d.attention == attention::AttentionType::kAdditive ? config.hidden : 0;
   d.output = config.hidden;
   d.dropout = config.dropout;
-  return d;
+  return layers::AttentionDecoder(parameters, kDecoder, d);
 }
 
 bool ties_all(const Seq2SeqConfig& config) { return config.tie_embeddings == "all"; }
@@ -60,7 +72,7 @@ Seq2Seq::Seq2Seq(const Seq2SeqConfig& config)
       target_embedding_(parameters_, "target_embedding", config.target_vocabulary, config.embedding,
                         shared_if(ties_all(config), source_embedding_.weight())),
       encoder_(parameters_, "encoder", encoder_architecture(config)),
-      decoder_(parameters_, "decoder", decoder_architecture(config)),
+      decoder_(make_decoder(parameters_, config)),
       output_(parameters_, "output", config.hidden, config.target_vocabulary,
               shared_if(config.tie_embeddings != "none", target_embedding_.weight())) {}
 

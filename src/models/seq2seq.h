@@ -1,5 +1,7 @@
 #pragma once
 
+#include <variant>
+
 #include "layers/attention_decoder.h"
 #include "layers/embedding.h"
 #include "layers/linear.h"
@@ -9,11 +11,14 @@
 
 namespace sluice::models {
 
-/// Encoder-decoder with attention and input feeding: configuration -> layers and parameters.
+/// Encoder-decoder: configuration -> layers and parameters. With attention and input feeding:
 ///
 ///   memory, states = encoder(dropout(source embedding))
 ///   a = decoder(dropout(target embedding), memory), started from the encoder's final states
 ///   logits = output(dropout(a))
+///
+/// Without attention (Seq2SeqConfig::attention is "none") the decoder is a plain recurrent stack,
+/// which reads no memory, and a is the output of its top layer.
 ///
 /// Tied matrices (Seq2SeqConfig::tie_embeddings) are one parameter, "target_embedding.weight" or,
 /// if all are one, "embedding.weight". Its gradients are added in a fixed order: of the output, of
@@ -37,7 +42,13 @@ class Seq2Seq final : public Model {
   const layers::Embedding& source_embedding() const { return source_embedding_; }
   const layers::Embedding& target_embedding() const { return target_embedding_; }
   const layers::RecurrentStack& encoder() const { return encoder_; }
-  const layers::AttentionDecoder& decoder() const { return decoder_; }
+  /// The decoder is one of these two, and the other is null.
+  const layers::AttentionDecoder* attention_decoder() const {
+    return std::get_if<layers::AttentionDecoder>(&decoder_);
+  }
+  const layers::RecurrentStack* plain_decoder() const {
+    return std::get_if<layers::RecurrentStack>(&decoder_);
+  }
   const layers::Linear& output() const { return output_; }
 
  private:
@@ -45,7 +56,7 @@ class Seq2Seq final : public Model {
   layers::Embedding source_embedding_;
   layers::Embedding target_embedding_;
   layers::RecurrentStack encoder_;
-  layers::AttentionDecoder decoder_;
+  std::variant<layers::AttentionDecoder, layers::RecurrentStack> decoder_;
   layers::Linear output_;
 };
 

@@ -6,7 +6,7 @@
 
 namespace sluice::models {
 
-/// Architecture of an encoder-decoder with attention and input feeding; stored in the checkpoint.
+/// Architecture of an encoder-decoder; stored in the checkpoint.
 struct Seq2SeqConfig {
   static constexpr std::string_view kKind = "seq2seq";  ///< Model::kind
 
@@ -18,7 +18,9 @@ struct Seq2SeqConfig {
   std::int64_t encoder_layers = 1;
   std::int64_t decoder_layers = 1;
   bool bidirectional = true;           ///< encoder: hidden/2 units a direction
-  std::string attention = "additive";  ///< additive (Bahdanau) or multiplicative (Luong general)
+  /// additive (Bahdanau), multiplicative (Luong general) or none: all that the decoder knows of the
+  /// source is the encoder's final state.
+  std::string attention = "additive";
   double dropout = 0.2;                ///< embeddings, between layers, attentional output
   /// Which matrices are one: "none", "decoder" (target embedding and output) or "all" (source
   /// embedding too, of one vocabulary). They are as wide as the decoder: embedding == hidden.
@@ -29,6 +31,8 @@ struct Seq2SeqConfig {
   double encoder_zoneout_h = 0;          ///< rate at which units keep their h
   double encoder_zoneout_c = 0;          ///< the same of c: lstm only
   double encoder_recurrent_dropout = 0;  ///< rate of h in the recurrent product
+
+  bool attends() const { return attention != "none"; }
 
   /// Throws ErrorCode::kInvalidArgument with the key and what is allowed.
   void validate() const;

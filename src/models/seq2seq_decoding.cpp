@@ -4,6 +4,7 @@
 
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/embedding/embedding.h"
+#include "models/seq2seq_decoder.h"
 #include "models/seq2seq_encoder.h"
 #include "runtime/span.h"
 
@@ -15,11 +16,13 @@ namespace embedding = kernels::embedding;
 struct Seq2SeqDecoding::Plan {
   // The state of every row; two of each, for reorder writes one while it reads the other.
   struct State {
-    runtime::Slot h, c, a, input_of_row;
+    runtime::Slot h, c;
+    runtime::Slot a, input_of_row;  // state of a decoder with attention alone
   };
   struct Slots {
     State state[2];
-    runtime::Slot keys, values, source_lengths, embedded, alpha;
+    runtime::Slot source_lengths, embedded;
+    runtime::Slot keys, values, alpha;  // of a decoder with attention
   };
 
   Plan(const Context& context, const Seq2Seq& model_in, runtime::ArenaPlanner& planner,
@@ -29,15 +32,14 @@ struct Seq2SeqDecoding::Plan {
         storage(model_in.parameters().storage(context)),
         capacity(capacity_in),
         encoder(context, model_in, planner, capacity_in.inputs, capacity_in.source_time, false),
-        decoder(context, model_in.decoder(), planner, 1, capacity_in.source_time, capacity_in.rows,
-                storage, false),
+        decoder(context, model_in, planner, 1, capacity_in.source_time, capacity_in.rows, false),
         output(context, model_in.output(), planner, capacity_in.rows, storage, false),
         slots(book(planner)) {}
 
   Slots book(runtime::ArenaPlanner& planner) const;
   void pack(const Context& context) {
     encoder.pack(context, arena);
-    decoder.pack(context, arena, model->parameters());
+    decoder.pack(context, arena);
     output.pack(context, arena, model->parameters());
   }
   Tensor tensor(const runtime::Slot& slot, const Shape& shape) const {
@@ -53,9 +55,11 @@ struct Seq2SeqDecoding::Plan {
     return {model->config().decoder_layers, count, model->config().hidden};
   }
   bool has_cell_state() const {
-    return model->decoder().architecture().cell == kernels::recurrent::CellType::kLstm;
+    return model->encoder().architecture().cell == kernels::recurrent::CellType::kLstm;
   }
   std::vector<StateTensor> state(int which, std::int64_t count) const;
+  void attend(const Context& context, attention::StepArgs& args, const Tensor& wanted);
+  void advance(const Context& context, attention::StepArgs& args);
 
   const Seq2Seq* model;
   runtime::Arena own_arena;
@@ -63,7 +67,7 @@ struct Seq2SeqDecoding::Plan {
   DType storage;
   Capacity capacity;
   Seq2SeqEncoder encoder;
-  layers::AttentionDecoderPlan decoder;
+  Seq2SeqDecoder decoder;
   layers::LinearPlan output;
   Slots slots;
 
@@ -82,12 +86,13 @@ Seq2SeqDecoding::Plan::Slots Seq2SeqDecoding::Plan::book(runtime::ArenaPlanner& 
     state.a = planner.saved(storage, {capacity.rows, model->config().hidden});
     state.input_of_row = planner.saved(DType::kInt32, {capacity.rows});
   }
+  booked.source_lengths = planner.saved(DType::kInt32, {capacity.inputs});
+  booked.embedded = planner.saved(storage, {capacity.rows, model->config().embedding});
+  if (!decoder.attends()) return booked;
   booked.keys =
       planner.saved(storage, {capacity.inputs, capacity.source_time, decoder.key_stride()});
   booked.values =
       planner.saved(storage, {capacity.inputs, capacity.source_time, decoder.value_stride()});
-  booked.source_lengths = planner.saved(DType::kInt32, {capacity.inputs});
-  booked.embedded = planner.saved(storage, {capacity.rows, model->config().embedding});
   booked.alpha = planner.saved(storage, {capacity.rows, capacity.source_time});
   return booked;
 }
@@ -96,6 +101,7 @@ std::vector<StateTensor> Seq2SeqDecoding::Plan::state(int which, std::int64_t co
   const State& state = slots.state[which];
   std::vector<StateTensor> tensors{{"h", tensor(state.h, states(count)), 1}};
   if (has_cell_state()) tensors.push_back({"c", cell_tensor(state.c, states(count)), 1});
+  if (!decoder.attends()) return tensors;
   tensors.push_back({"a", tensor(state.a, {count, model->config().hidden}), 0});
   tensors.push_back(
       {"input_of_row", index_tensor(state.input_of_row, count).reshape({count, 1}), 0});
@@ -138,6 +144,7 @@ void Seq2SeqDecoding::encode(const Context& context, const Tensor& source, const
   context.copy(own_lengths, lengths);
   plan.encoded = plan.encoder.forward(context, plan.arena, source, own_lengths, Tensor(), Pass{});
 
+  if (!plan.decoder.attends()) return;
   attention::PrepareArgs args;
   args.source_time = plan.source_time;
   args.inputs = plan.inputs;
@@ -156,13 +163,15 @@ std::int64_t Seq2SeqDecoding::vocabulary() const {
 
 std::int64_t Seq2SeqDecoding::max_rows() const { return plan_->capacity.rows; }
 
-std::int64_t Seq2SeqDecoding::source_time() const { return plan_->source_time; }
+std::int64_t Seq2SeqDecoding::source_time() const {
+  return plan_->decoder.attends() ? plan_->source_time : 0;
+}
 
 void Seq2SeqDecoding::start(const Context& context, const Tensor& input_of_row, std::int64_t rows) {
   Plan& plan = *plan_;
   SLUICE_CHECK(rows <= plan.capacity.rows, "{} rows do not fit a decoder for {}", rows,
                plan.capacity.rows);
-  const runtime::Span span(context, plan.model->decoder().name(), "start");
+  const runtime::Span span(context, "decoder", "start");
   plan.rows = rows;
   plan.current = 0;
   const Plan::State& state = plan.slots.state[0];
@@ -170,6 +179,7 @@ void Seq2SeqDecoding::start(const Context& context, const Tensor& input_of_row, 
   const Tensor c = plan.cell_tensor(state.c, plan.states(rows));
   embedding::gather(context, plan.encoded.h0, input_of_row, h);
   if (plan.has_cell_state()) embedding::gather(context, plan.encoded.c0, input_of_row, c);
+  if (!plan.decoder.attends()) return;
   context.zero(plan.tensor(state.a, {rows, plan.model->config().hidden}));
   context.copy(plan.index_tensor(state.input_of_row, rows), input_of_row);
 }
@@ -178,6 +188,8 @@ void Seq2SeqDecoding::step(const Context& context, const Tensor& tokens, const T
                            const Tensor& attention) {
   Plan& plan = *plan_;
   const layers::Parameters& parameters = plan.model->parameters();
+  SLUICE_CHECK(!attention || plan.decoder.attends(),
+               "a model with model.attention = \"none\" attends to nothing, so it gives no attention");
   const Plan::State& state = plan.slots.state[plan.current];
   const Tensor embedded =
       plan.tensor(plan.slots.embedded, {plan.rows, plan.model->config().embedding});
@@ -188,27 +200,46 @@ void Seq2SeqDecoding::step(const Context& context, const Tensor& tokens, const T
   args.inputs = plan.inputs;
   args.rows = plan.rows;
   args.emb = embedded;
-  args.keys =
-      plan.tensor(plan.slots.keys, {plan.inputs, plan.source_time, plan.decoder.key_stride()});
-  args.values =
-      plan.tensor(plan.slots.values, {plan.inputs, plan.source_time, plan.decoder.value_stride()});
-  args.source_lengths = plan.index_tensor(plan.slots.source_lengths, plan.inputs);
-  args.input_of_row = plan.index_tensor(state.input_of_row, plan.rows);
-  args.h = args.h_next = plan.tensor(state.h, plan.states(plan.rows));
-  if (plan.has_cell_state()) {
-    args.c = args.c_next = plan.cell_tensor(state.c, plan.states(plan.rows));
+  args.h = plan.tensor(state.h, plan.states(plan.rows));
+  if (plan.has_cell_state()) args.c = plan.cell_tensor(state.c, plan.states(plan.rows));
+  args.a = plan.tensor(state.a, {plan.rows, plan.model->config().hidden});
+  if (plan.decoder.attends()) {
+    plan.attend(context, args, attention);
+  } else {
+    plan.advance(context, args);
   }
-  args.a = args.a_next = plan.tensor(state.a, {plan.rows, plan.model->config().hidden});
-  const bool stored_otherwise = attention && attention.dtype() != plan.storage;
-  args.alpha = stored_otherwise ? plan.tensor(plan.slots.alpha, attention.shape()) : attention;
-  plan.decoder.step(context, plan.arena, args);
-  if (stored_otherwise) kernels::elementwise::convert(context, args.alpha, attention);
   plan.output.forward(context, plan.arena, parameters, args.a_next, logits);
+}
+
+// A step with attention, which writes over the state.
+void Seq2SeqDecoding::Plan::attend(const Context& context, attention::StepArgs& args,
+                                   const Tensor& wanted) {
+  args.keys = tensor(slots.keys, {inputs, source_time, decoder.key_stride()});
+  args.values = tensor(slots.values, {inputs, source_time, decoder.value_stride()});
+  args.source_lengths = index_tensor(slots.source_lengths, inputs);
+  args.input_of_row = index_tensor(slots.state[current].input_of_row, rows);
+  args.h_next = args.h;
+  args.c_next = args.c;
+  args.a_next = args.a;
+  const bool stored_otherwise = wanted && wanted.dtype() != storage;
+  args.alpha = stored_otherwise ? tensor(slots.alpha, wanted.shape()) : wanted;
+  decoder.step(context, arena, args);
+  if (stored_otherwise) kernels::elementwise::convert(context, args.alpha, wanted);
+}
+
+// A step without, from one state to the other.
+void Seq2SeqDecoding::Plan::advance(const Context& context, attention::StepArgs& args) {
+  current = 1 - current;
+  const State& next = slots.state[current];
+  args.h_next = tensor(next.h, states(rows));
+  if (has_cell_state()) args.c_next = cell_tensor(next.c, states(rows));
+  args.a_next = args.a;
+  decoder.step(context, arena, args);
 }
 
 void Seq2SeqDecoding::reorder(const Context& context, const Tensor& parents) {
   Plan& plan = *plan_;
-  const runtime::Span span(context, plan.model->decoder().name(), "reorder");
+  const runtime::Span span(context, "decoder", "reorder");
   const std::int64_t rows = parents.size(0);
   SLUICE_CHECK(rows <= plan.capacity.rows, "{} rows do not fit a decoder for {}", rows,
                plan.capacity.rows);

@@ -71,7 +71,7 @@ Seq2SeqEncoder::Slots Seq2SeqEncoder::book(runtime::ArenaPlanner& planner, std::
   slots.c0 = planner.saved(cell, start_states);
   if (training_) {
     slots.d_embedded = planner.scratch(storage_, embedded);
-    slots.d_memory = planner.scratch(storage_, memory);
+    if (config.attends()) slots.d_memory = planner.scratch(storage_, memory);
     slots.d_hn = planner.scratch(storage_, final_states);
     slots.d_cn = planner.scratch(cell, final_states);
     slots.d_h0 = planner.scratch(storage_, start_states);
@@ -144,7 +144,9 @@ EncodedSource Seq2SeqEncoder::gradient_views(const runtime::Arena& arena) const 
   const Seq2SeqConfig& config = model_->config();
   const Shape start_shape{config.decoder_layers, last_.rows, config.hidden};
   EncodedSource gradients;
-  gradients.memory = tensor(arena, slots_.d_memory, {last_.time, last_.rows, config.hidden});
+  if (config.attends()) {
+    gradients.memory = tensor(arena, slots_.d_memory, {last_.time, last_.rows, config.hidden});
+  }
   gradients.h0 = tensor(arena, slots_.d_h0, start_shape);
   if (has_cell_state()) gradients.c0 = cell_tensor(arena, slots_.d_c0, start_shape);
   return gradients;

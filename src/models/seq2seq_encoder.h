@@ -17,7 +17,7 @@ struct Seq2SeqDropout {
 
 /// What the decoder reads of an encoded batch.
 struct EncodedSource {
-  Tensor memory;  ///< [source_time, rows, hidden]
+  Tensor memory;  ///< [source_time, rows, hidden]; its gradient is absent without attention
   Tensor h0;      ///< [decoder_layers, rows, hidden]
   Tensor c0;      ///< the same; absent for a GRU
 };

@@ -3,15 +3,14 @@
 #include <fmt/format.h>
 
 #include "kernels/elementwise/elementwise.h"
-#include "models/decoder_probe.h"
 #include "models/explain.h"
 #include "models/output_loss.h"
+#include "models/seq2seq_decoder.h"
 #include "models/seq2seq_encoder.h"
 #include "runtime/span.h"
 
 namespace sluice::models {
 
-namespace attention = kernels::attention_decoder;
 namespace elementwise = kernels::elementwise;
 
 struct Seq2SeqTraining::Plan {
@@ -28,8 +27,8 @@ struct Seq2SeqTraining::Plan {
         training(training_in),
         slots(book(planner)),
         encoder(context, model_in, planner, capacity_in.rows, capacity_in.source_time, training_in),
-        decoder(context, model_in.decoder(), planner, capacity_in.target_time,
-                capacity_in.source_time, capacity_in.rows, storage, training_in),
+        decoder(context, model_in, planner, capacity_in.target_time, capacity_in.source_time,
+                capacity_in.rows, training_in),
         output(context, model_in.output(), planner, capacity_in.target_time, capacity_in.rows,
                storage, model_in.parameters().dtype(), training_in) {}
 
@@ -67,10 +66,10 @@ struct Seq2SeqTraining::Plan {
   bool training;
   Slots slots;
   Seq2SeqEncoder encoder;
-  layers::AttentionDecoderPlan decoder;
+  Seq2SeqDecoder decoder;
   OutputLoss output;
-  attention::ForwardArgs last;  // of the last forward, for backward
-  Tensor fed;                   // the tokens that it was fed
+  Seq2SeqDecoder::ForwardArgs last;  // of the last forward, for backward
+  Tensor fed;                        // the tokens that it was fed
 };
 
 Seq2SeqTraining::Plan::Slots Seq2SeqTraining::Plan::book(runtime::ArenaPlanner& planner) const {
@@ -108,7 +107,7 @@ Tensor Seq2SeqTraining::Plan::forward(const Context& context, const runtime::Are
   const std::int64_t rows = batch.extent.rows;
   const std::int64_t time = batch.extent.target_time;
   encoder.pack(context, arena);
-  decoder.pack(context, arena, model->parameters());
+  decoder.pack(context, arena);
   output.pack(context, arena, model->parameters());
   const EncodedSource encoded =
       encoder.forward(context, arena, batch.source, batch.source_lengths, batch.row_ids, pass);
@@ -143,10 +142,7 @@ Tensor Seq2SeqTraining::Plan::decode(const Context& context, const runtime::Aren
   model->target_embedding().forward(context, model->parameters(), fed, last.emb,
                                     embedding_dropout(batch, pass));
   show_input(context, pass.probe, "target_embedding", last.emb, batch.target_lengths);
-  attention::ForwardArgs args = last;
-  DecoderProbe shown(context, pass.probe, model->decoder(), args);
-  decoder.forward(context, arena, args);
-  shown.show(context);
+  decoder.forward(context, arena, last, pass.probe);
   if (!training) return last.a;
   const Tensor dropped = tensor(arena, slots.a_dropped, last.a.shape());
   dropout(context, last.a, dropped, batch, pass, Seq2SeqDropout::kOutput);
@@ -158,14 +154,14 @@ void Seq2SeqTraining::Plan::backward(const Context& context, const runtime::Aren
                                      const Tensor& d_activations) {
   dropout(context, d_activations, d_activations, batch, pass, Seq2SeqDropout::kOutput);
   const EncodedSource d_encoded = encoder.gradient_views(arena);
-  attention::BackwardArgs args;
+  Seq2SeqDecoder::BackwardArgs args;
   args.forward = last;
   args.da = d_activations;
   args.d_emb = tensor(arena, slots.d_embedded, last.emb.shape());
   args.d_memory = d_encoded.memory;
   args.dh0 = d_encoded.h0;
   args.dc0 = d_encoded.c0;
-  decoder.backward(context, arena, model->parameters(), args);
+  decoder.backward(context, arena, args);
 
   encoder.backward(context, arena, [&](const Context& side) {
     model->target_embedding().backward(side, model->parameters(), fed, args.d_emb,

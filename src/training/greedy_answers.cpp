@@ -29,7 +29,7 @@ bool search_greedily(const runtime::Context& context, const models::Seq2Seq& mod
   models::Seq2SeqDecoding decoder(context, model, {kInputs, longest, kInputs});
   decoding::SearchOptions greedy;
   greedy.beam = 1;
-  greedy.attention = attention;
+  greedy.attention = attention && model.config().attends();
   decoding::BeamSearch search(context, decoder, greedy, {kInputs, longest, DType::kFloat32});
   const std::size_t cells = static_cast<std::size_t>(kInputs * longest);
   const runtime::Buffer source_memory(context.device(), cells * sizeof(std::int32_t));

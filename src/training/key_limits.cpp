@@ -29,7 +29,7 @@ constexpr Names kTokenizers{"bpe", "unigram", "words", "word_shapes", "character
 constexpr Names kNormalizations{"identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf"};
 constexpr Names kCells{"lstm", "gru", "gru_reset_before", "rnn_tanh", "rnn_relu"};
 constexpr Names kInitializers{"uniform", "xavier_uniform", "xavier_normal", "orthogonal"};
-constexpr Names kAttentions{"additive", "multiplicative"};
+constexpr Names kAttentions{"additive", "multiplicative", "none"};
 constexpr Names kTies{"none", "decoder", "all"};
 constexpr Names kPoolings{"auto", "last", "mean", "max", "attention", "none"};
 constexpr Names kTargets{"values", "classes"};

@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import os
 import pickle
+import string
 import tarfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -172,15 +173,36 @@ def test_g2pm_as_a_whole_is_refused(tmp_path):
 # --- g2p-en: English phonemes ----------------------------------------------------------------------------------------
 
 
-def g2p_gru():
-    """The functions of g2p.py, whose import would download corpora."""
-    tree = ast.parse(file_of("g2p-en", "2.1.0", "g2p_en/g2p.py").read_text(encoding="utf-8"))
+G2P_METHODS = ("load_variables", "sigmoid", "grucell", "gru", "encode", "predict")
+
+
+def g2p():
+    """The class of g2p.py with its words and weights. An import would download corpora."""
+    path = file_of("g2p-en", "2.1.0", "g2p_en/g2p.py")
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     (kind,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "G2p"]
-    kind.body = [node for node in kind.body if getattr(node, "name", "") in ("sigmoid", "grucell", "gru")]
+    (init,) = [node for node in kind.body if getattr(node, "name", "") == "__init__"]
+    init.body = [node for node in init.body if isinstance(node, ast.Assign)
+                 and node.targets[0].attr in ("graphemes", "phonemes", "g2idx", "idx2g", "p2idx", "idx2p")]
+    kind.body = [init] + [node for node in kind.body if getattr(node, "name", "") in G2P_METHODS]
     kind.bases = []
-    names = {"np": numpy}
+    names = {"np": numpy, "os": os, "dirname": str(path.parent)}
     exec(compile(ast.Module([kind], []), "g2p.py", "exec"), names)
-    return names["G2p"]().gru
+    theirs = names["G2p"]()
+    theirs.load_variables()
+    return theirs
+
+
+def g2p_layer(part, table="layer"):
+    return f"""
+[[{table}]]
+cell = "gru"
+gates = "rzn"
+weight_ih = "{part}_w_ih"
+weight_hh = "{part}_w_hh"
+bias_ih = "{part}_b_ih"
+bias_hh = "{part}_b_hh"
+"""
 
 
 @pytest.mark.parametrize("part", ["enc", "dec"])
@@ -190,26 +212,45 @@ def test_g2p_en(part, tmp_path):
         values = {name: arrays[name] for name in arrays.files}
     output = '[output]\nweight = "fc_w"\nbias = "fc_b"\n' if part == "dec" else ""
     table = tmp_path / "map.toml"
-    table.write_text(f'[embedding]\ntable = "{part}_emb"\n' * (part == "dec") + f"""
-[[layer]]
-cell = "gru"
-gates = "rzn"
-weight_ih = "{part}_w_ih"
-weight_hh = "{part}_w_hh"
-bias_ih = "{part}_b_ih"
-bias_hh = "{part}_b_hh"
-{output}""", encoding="utf-8")
+    table.write_text(f'[embedding]\ntable = "{part}_emb"\n' * (part == "dec") + g2p_layer(part) + output, encoding="utf-8")
     kind = "tagger" if part == "dec" else None
     report = sluice.convert(path, tmp_path / "sluice", map=table, kind=kind, verify=True)
     assert report.check.agrees
     table = values[f"{part}_emb"]
     ids = random().integers(len(table), size=25)
     rows = table[ids][None]
-    y = g2p_gru()(rows, 25, *[values[f"{part}_{name}"] for name in ("w_ih", "w_hh", "b_ih", "b_hh")])[0]
+    y = g2p().gru(rows, 25, *[values[f"{part}_{name}"] for name in ("w_ih", "w_hh", "b_ih", "b_hh")])[0]
     if part == "dec":
         y = y @ values["fc_w"].T + values["fc_b"]
     given = ids if part == "dec" else rows[0]
     assert_same(features_and_ids(tmp_path / "sluice", given, report.kind), y, report.text)
+
+
+def test_g2p_en_says_words(tmp_path):
+    """The whole model: its encoder reads letters and </s>, and its decoder starts from that state."""
+    theirs = g2p()
+    table, letters, sounds = (tmp_path / name for name in ("map.toml", "letters.txt", "sounds.txt"))
+    table.write_text('[embedding]\ntable = "enc_emb"\n' + g2p_layer("enc") + '[decoder.embedding]\ntable = "dec_emb"\n'
+                     + g2p_layer("dec", "decoder.layer") + '[decoder.output]\nweight = "fc_w"\nbias = "fc_b"\n',
+                     encoding="utf-8")
+    letters.write_text("\n".join(theirs.graphemes) + "\n", encoding="utf-8")
+    sounds.write_text("\n".join(theirs.phonemes) + "\n", encoding="utf-8")
+    path = file_of("g2p-en", "2.1.0", "g2p_en/checkpoint20.npz")
+    report = sluice.convert(path, tmp_path / "sluice", map=table, words=letters, target_words=sounds, pad=0, unknown=1,
+                            begin=2, end=3, verify=True)
+    assert report.kind == "seq2seq" and report.check.agrees
+    draw = random()
+    words = "sluice recurrent basecalling phoneme molecule control series speech conversation cached".split()
+    words += ["".join(draw.choice(list(string.ascii_lowercase), size=draw.integers(1, 13))) for _ in range(490)]
+    model = sluice.load(tmp_path / "sluice")
+    answers = model.decode([" ".join([*word, "</s>"]) for word in words], beam=1, nbest=1, max_length=20)
+    said = {word: theirs.predict(word) for word in words}
+    # An answer that has not ended after 20 sounds is none to Sluice.
+    ended = [word for word in words if len(said[word]) < 20]
+    assert len(ended) > 450
+    for word, answer in zip(words, answers):
+        if word in ended:
+            assert answer.hypotheses[0].text == " ".join(said[word]), word
 
 
 # --- textgenrnn: texts by characters ---------------------------------------------------------------------------------

@@ -31,6 +31,12 @@ CASES = [
     dict(name="gru_additive_unidirectional", cell="gru", attention="additive", bidirectional=False,
          encoder_layers=2, decoder_layers=1, optimizer="sgd", learning_rate=0.5,
          label_smoothing=0.0, clip_norm=0.3),
+    dict(name="lstm_none", cell="lstm", attention="none", bidirectional=True,
+         encoder_layers=1, decoder_layers=2, optimizer="adam", learning_rate=3e-3,
+         label_smoothing=0.1, clip_norm=5.0),
+    dict(name="gru_none_unidirectional", cell="gru", attention="none", bidirectional=False,
+         encoder_layers=2, decoder_layers=2, optimizer="sgd", learning_rate=0.5,
+         label_smoothing=0.0, clip_norm=0.3),
 ]
 COMMON = dict(source_vocabulary=37, target_vocabulary=41, embedding=24, hidden=32, seed=7)
 
@@ -49,7 +55,7 @@ def tokens(case, batch):
 
 
 class Seq2Seq(torch.nn.Module):
-    """Encoder, decoder with attention and input feeding, output layer (docs/equations.md)."""
+    """Encoder, decoder with or without attention, output layer (docs/equations.md)."""
 
     def __init__(self, case):
         super().__init__()
@@ -77,13 +83,21 @@ class Seq2Seq(torch.nn.Module):
                 declare(f"encoder.bias_ih_l{layer}{suffix}", (gates * units,), limit)
                 declare(f"encoder.bias_hh_l{layer}{suffix}", (gates * units,), limit)
         for layer in range(case["decoder_layers"]):
-            width = embedding + hidden if layer == 0 else hidden
+            width = hidden
+            if layer == 0:
+                width = embedding if case["attention"] == "none" else embedding + hidden
             limit = hidden ** -0.5
             declare(f"decoder.weight_ih_l{layer}", (gates * hidden, width), limit)
             declare(f"decoder.weight_hh_l{layer}", (gates * hidden, hidden), limit)
             declare(f"decoder.bias_ih_l{layer}", (gates * hidden,), limit)
             declare(f"decoder.bias_hh_l{layer}", (gates * hidden,), limit)
-        if case["attention"] == "additive":
+        if case["attention"] != "none":
+            self.declare_attention(declare, hidden)
+        declare("output.weight", (case["target_vocabulary"], hidden), hidden ** -0.5)
+        declare("output.bias", (case["target_vocabulary"],), 0)
+
+    def declare_attention(self, declare, hidden):
+        if self.case["attention"] == "additive":
             declare("decoder.attention.query_weight", (hidden, hidden), hidden ** -0.5)
             declare("decoder.attention.memory_weight", (hidden, hidden), hidden ** -0.5)
             declare("decoder.attention.score_vector", (hidden,), hidden ** -0.5)
@@ -91,8 +105,6 @@ class Seq2Seq(torch.nn.Module):
             declare("decoder.attention.bilinear_weight", (hidden, hidden), hidden ** -0.5)
         declare("decoder.attention.output_weight", (hidden, 2 * hidden), (2 * hidden) ** -0.5)
         declare("decoder.attention.output_bias", (hidden,), 0)
-        declare("output.weight", (case["target_vocabulary"], hidden), hidden ** -0.5)
-        declare("output.bias", (case["target_vocabulary"],), 0)
 
     def weight(self, name):
         return self.weights[name.replace(".", "/")]
@@ -128,31 +140,36 @@ class Seq2Seq(torch.nn.Module):
             finals.append(tuple(torch.cat(parts, dim=1) for parts in zip(*final)))
         return x, finals
 
+    def attend(self, x, memory):
+        """The attentional output [1, hidden] of the top layer's output x [1, hidden]."""
+        if self.case["attention"] == "additive":
+            keys = memory @ self.weight("decoder.attention.memory_weight").T
+            query = x @ self.weight("decoder.attention.query_weight").T
+            scores = torch.tanh(query + keys) @ self.weight("decoder.attention.score_vector")
+        else:
+            scores = (memory @ self.weight("decoder.attention.bilinear_weight").T @ x.T)[:, 0]
+        context = torch.softmax(scores, dim=0)[None] @ memory
+        return torch.tanh(torch.cat([context, x], dim=1)
+                          @ self.weight("decoder.attention.output_weight").T
+                          + self.weight("decoder.attention.output_bias"))
+
     def row_loss(self, source, target):
         """Smoothed loss summed over one row's tokens."""
         hidden = self.case["hidden"]
         memory, states = self.encode(source)
         zero = tuple(torch.zeros(1, hidden) for _ in states[0])
         states = [states[l] if l < len(states) else zero for l in range(self.case["decoder_layers"])]
-        additive = self.case["attention"] == "additive"
-        keys = memory @ self.weight("decoder.attention.memory_weight" if additive else
-                                    "decoder.attention.bilinear_weight").T
+        attends = self.case["attention"] != "none"
         a = torch.zeros(1, hidden)
         loss = 0
         for fed, wanted in zip([2] + target, target + [3]):
-            x = torch.cat([self.weight("target_embedding.weight")[[fed]], a], dim=1)
+            x = self.weight("target_embedding.weight")[[fed]]
+            if attends:
+                x = torch.cat([x, a], dim=1)
             for layer in range(self.case["decoder_layers"]):
                 states[layer] = self.cell("decoder", f"l{layer}", x, states[layer])
                 x = states[layer][0]
-            if additive:
-                query = x @ self.weight("decoder.attention.query_weight").T
-                scores = torch.tanh(query + keys) @ self.weight("decoder.attention.score_vector")
-            else:
-                scores = (keys @ x.T)[:, 0]
-            context = torch.softmax(scores, dim=0)[None] @ memory
-            a = torch.tanh(torch.cat([context, x], dim=1)
-                           @ self.weight("decoder.attention.output_weight").T
-                           + self.weight("decoder.attention.output_bias"))
+            a = self.attend(x, memory) if attends else x
             logits = a @ self.weight("output.weight").T + self.weight("output.bias")
             logp = torch.log_softmax(logits, dim=1)[0]
             smoothing = self.case["label_smoothing"]

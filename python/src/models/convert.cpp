@@ -38,8 +38,8 @@ void bind_convert(nb::module_& module) {
   module.def(
       "convert",
       [](std::string source, std::string target, std::string to, std::string kind,
-         std::string words, std::string labels, Id pad, Id unknown, Id begin, Id end,
-         std::string subgraph, std::string map, std::vector<std::string> answers, bool verify,
+         std::string words, std::string labels, std::string target_words, Id pad, Id unknown,
+         Id begin, Id end, std::string subgraph, std::string map, std::vector<std::string> answers, bool verify,
          std::uint64_t seed) {
         Calls calls;
         const ConvertRequest request{.source = std::move(source),
@@ -48,6 +48,7 @@ void bind_convert(nb::module_& module) {
                                      .kind = std::move(kind),
                                      .words = std::move(words),
                                      .labels = std::move(labels),
+                                     .target_words = std::move(target_words),
                                      .pad = pad,
                                      .unknown = unknown,
                                      .begin = begin,
@@ -61,7 +62,8 @@ void bind_convert(nb::module_& module) {
                                      .warnings = calls.warnings()};
         return to_python(calls.run([&] { return convert(request); }));
       },
-      "source"_a, "target"_a, "to"_a, "kind"_a, "words"_a, "labels"_a, "pad"_a.none(),
+      "source"_a, "target"_a, "to"_a, "kind"_a, "words"_a, "labels"_a,
+      "target_words"_a, "pad"_a.none(),
       "unknown"_a.none(), "begin"_a.none(), "end"_a.none(), "subgraph"_a, "map"_a, "answers"_a,
       "verify"_a, "seed"_a);
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <utility>
 
 #include "base/check.h"
 #include "base/suggest.h"
@@ -44,24 +45,42 @@ class Reader {
 
   SourceModel read() {
     const toml::table root = parse();
-    refuse_other_keys(root, "",
-                      std::array<std::string_view, 4>{"embedding", "layer", "pooling", "output"});
     model_.format = arrays_.format() + ", read by '" + path_ + "'";
     model_.path = arrays_.path().native();
-    if (const toml::table* table = table_of(root, "embedding")) read_embedding(*table);
-    const toml::array* layers = root["layer"].as_array();
-    SLUICE_CHECK(layers != nullptr && !layers->empty(), "'{}' has no [[layer]]", path_);
-    for (const toml::node& layer : *layers) {
-      SLUICE_CHECK(layer.is_table(), "'{}': a layer is a table, [[layer]]", path_);
-      read_layer(*layer.as_table());
+    const toml::table* decoder = table_of(root, "decoder");
+    if (decoder == nullptr) {
+      refuse_other_keys(root, "",
+                        std::array<std::string_view, 5>{"embedding", "layer", "pooling", "output",
+                                                        "decoder"});
+    } else {
+      refuse_other_keys(root, "a map with a decoder",
+                        std::array<std::string_view, 3>{"embedding", "layer", "decoder"});
+      refuse_other_keys(*decoder, "[decoder]",
+                        std::array<std::string_view, 3>{"embedding", "layer", "output"});
+      read_chain(*decoder, "decoder.");
+      model_.decoder = std::exchange(model_.layers, {});
     }
-    if (const toml::table* table = table_of(root, "pooling")) read_pooling(*table);
-    if (const toml::table* table = table_of(root, "output")) read_output(*table);
+    read_chain(root, "");
     account_for_the_rest();
     return std::move(model_);
   }
 
  private:
+  /// Names and messages begin with `prefix`.
+  void read_chain(const toml::table& root, std::string_view prefix) {
+    prefix_ = prefix;
+    layers_ = 0;
+    if (const toml::table* table = table_of(root, "embedding")) read_embedding(*table);
+    const toml::array* layers = root["layer"].as_array();
+    SLUICE_CHECK(layers != nullptr && !layers->empty(), "'{}' has no [[{}layer]]", path_, prefix_);
+    for (const toml::node& layer : *layers) {
+      SLUICE_CHECK(layer.is_table(), "'{}': a layer is a table, [[{}layer]]", path_, prefix_);
+      read_layer(*layer.as_table());
+    }
+    if (const toml::table* table = table_of(root, "pooling")) read_pooling(*table);
+    if (const toml::table* table = table_of(root, "output")) read_output(*table);
+  }
+
   toml::table parse() const {
     try {
       return toml::parse(io::read_file(path_, kLargestMap), path_);
@@ -149,7 +168,7 @@ class Reader {
   void read_embedding(const toml::table& table) {
     refuse_other_keys(table, "[embedding]",
                       std::array<std::string_view, 3>{"table", "padding", "transposed"});
-    EmbeddingLayer layer{.name = "embedding",
+    EmbeddingLayer layer{.name = prefix_ + "embedding",
                          .table = required(table, "table", value(table, "transposed", false), 2)};
     if (table.contains("padding")) layer.padding = value<std::int64_t>(table, "padding", 0);
     model_.layers.emplace_back(std::move(layer));
@@ -161,7 +180,7 @@ class Reader {
                                        "backward"};
     keys.insert(keys.end(), kTensors.begin(), kTensors.end());
     refuse_other_keys(table, "[[layer]]", keys);
-    RecurrentLayer layer{.name = fmt::format("layer {}", ++layers_)};
+    RecurrentLayer layer{.name = fmt::format("{}layer {}", prefix_, ++layers_)};
     layer.forward = read_direction(table, table);
     if (const toml::table* backward = table_of(table, "backward")) {
       refuse_other_keys(*backward, "[layer.backward]", kTensors);
@@ -248,7 +267,7 @@ class Reader {
     refuse_other_keys(
         table, "[output]",
         std::array<std::string_view, 4>{"weight", "bias", "activation", "transposed"});
-    LinearLayer layer{.name = "output",
+    LinearLayer layer{.name = prefix_ + "output",
                       .weight = required(table, "weight", value(table, "transposed", false), 2),
                       .bias = tensor(table, "bias", false, 1),
                       .activation = {value<std::string>(table, "activation", "linear")}};
@@ -271,6 +290,7 @@ class Reader {
   std::string path_;
   SourceModel model_;
   std::set<std::string, std::less<>> used_;
+  std::string prefix_;  ///< of the names of a chain's layers
   int layers_ = 0;
 };
 

@@ -28,12 +28,12 @@ class Disturbance {
   bool is_on_;
 };
 
-/// Writes the direction's output beside what stands in `output` from `first_column` on.
+/// Writes the direction's output beside what stands in `output` from `first_column` on. The state
+/// moves from the first to the last.
 void run_direction(const SourceCell& cell, const Sequence& input, bool is_backward,
-                   std::int64_t first_column, Disturbance& disturbance, Sequence& output) {
+                   std::int64_t first_column, Disturbance& disturbance, CellState& state,
+                   Sequence& output) {
   const std::unique_ptr<CellEquations> equations = equations_of(cell);
-  CellState state{std::vector<double>(static_cast<std::size_t>(cell.output)),
-                  std::vector<double>(static_cast<std::size_t>(cell.hidden))};
   for (std::int64_t done = 0; done < input.steps; ++done) {
     const std::int64_t step = is_backward ? input.steps - 1 - done : done;
     std::vector<double> x(input.row(step), input.row(step) + input.width);
@@ -43,20 +43,37 @@ void run_direction(const SourceCell& cell, const Sequence& input, bool is_backwa
   }
 }
 
-/// Runs the layers one after the other.
+CellState zero_state(const SourceCell& cell) {
+  return {std::vector<double>(static_cast<std::size_t>(cell.output)),
+          std::vector<double>(static_cast<std::size_t>(cell.hidden))};
+}
+
+/// Those of two directions next to each other.
+CellState joined(CellState first, const CellState& second) {
+  first.h.insert(first.h.end(), second.h.begin(), second.h.end());
+  first.c.insert(first.c.end(), second.c.begin(), second.c.end());
+  return first;
+}
+
+/// Runs the layers of a chain one after the other.
 class Run {
  public:
-  Run(const SourceModel& model, const std::vector<std::int64_t>* ids, const Noise& noise)
-      : model_(model), ids_(ids), disturbance_(noise) {}
+  Run(const std::vector<std::int64_t>* ids, const Noise& noise) : ids_(ids), disturbance_(noise) {}
 
-  std::vector<LayerOutput> run(Sequence input) {
+  /// Recurrent layers start from `states`, or from zero where there are no more of them.
+  std::vector<LayerOutput> run(const std::vector<SourceLayer>& layers, Sequence input,
+                               std::vector<CellState> states = {}) {
     x_ = std::move(input);
-    for (const SourceLayer& layer : model_.layers) {
+    starts_ = std::move(states);
+    for (const SourceLayer& layer : layers) {
       x_ = std::visit([this](const auto& one) { return compute(one); }, layer);
       outputs_.push_back({std::string(name_of(layer)), x_});
     }
     return std::move(outputs_);
   }
+
+  /// The last states of the recurrent layers, the directions of each next to each other.
+  const std::vector<CellState>& last_states() const { return ends_; }
 
  private:
   void require_width(std::string_view name, std::int64_t width) const {
@@ -79,9 +96,29 @@ class Run {
     require_width(layer.name, layer.input());
     forward_ = layer.forward ? layer.forward->output : 0;
     Sequence result = make_sequence(x_.steps, layer.output());
-    if (layer.forward) run_direction(*layer.forward, x_, false, 0, disturbance_, result);
-    if (layer.backward) run_direction(*layer.backward, x_, true, forward_, disturbance_, result);
+    CellState end;
+    if (layer.forward) {
+      end = start_of(layer);
+      run_direction(*layer.forward, x_, false, 0, disturbance_, end, result);
+    }
+    if (layer.backward) {
+      CellState state = zero_state(*layer.backward);
+      run_direction(*layer.backward, x_, true, forward_, disturbance_, state, result);
+      end = joined(std::move(end), state);
+    }
+    ends_.push_back(std::move(end));
     return result;
+  }
+
+  CellState start_of(const RecurrentLayer& layer) const {
+    CellState zero = zero_state(*layer.forward);
+    if (ends_.size() >= starts_.size()) return zero;
+    const CellState& start = starts_[ends_.size()];
+    SLUICE_CHECK(!layer.backward && start.h.size() == zero.h.size() &&
+                     (layer.forward->kind != CellKind::kLstm || start.c.size() == zero.c.size()),
+                 "layer {} can't start from {} numbers, the last states of the encoder's layer",
+                 layer.name, start.h.size());
+    return start;
   }
 
   Sequence compute(const LinearLayer& layer) const {
@@ -152,9 +189,9 @@ class Run {
     return result;
   }
 
-  const SourceModel& model_;
   const std::vector<std::int64_t>* ids_;
   Disturbance disturbance_;
+  std::vector<CellState> starts_, ends_;  ///< of recurrent layers
   Sequence x_;
   std::int64_t forward_ = 0;  ///< columns of the forward direction of the last recurrent layer
   std::vector<LayerOutput> outputs_;
@@ -168,12 +205,22 @@ Sequence make_sequence(std::int64_t steps, std::int64_t width) {
 
 std::vector<LayerOutput> evaluate(const SourceModel& model, const std::vector<std::int64_t>& ids,
                                   const Noise& noise) {
-  return Run(model, &ids, noise).run({});
+  return Run(&ids, noise).run(model.layers, {});
 }
 
 std::vector<LayerOutput> evaluate(const SourceModel& model, const Sequence& frames,
                                   const Noise& noise) {
-  return Run(model, nullptr, noise).run(frames);
+  return Run(nullptr, noise).run(model.layers, frames);
+}
+
+std::vector<LayerOutput> evaluate(const SourceModel& model, const std::vector<std::int64_t>& ids,
+                                  const std::vector<std::int64_t>& fed, const Noise& noise) {
+  Run encoder(&ids, noise);
+  std::vector<LayerOutput> outputs = encoder.run(model.layers, {});
+  std::vector<LayerOutput> decoded =
+      Run(&fed, {noise.size, noise.seed + 1}).run(model.decoder, {}, encoder.last_states());
+  std::ranges::move(decoded, std::back_inserter(outputs));
+  return outputs;
 }
 
 }  // namespace sluice::interchange

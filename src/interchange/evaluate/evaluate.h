@@ -40,5 +40,9 @@ std::vector<LayerOutput> evaluate(const SourceModel& model, const std::vector<st
                                   const Noise& noise = {});
 std::vector<LayerOutput> evaluate(const SourceModel& model, const Sequence& frames,
                                   const Noise& noise = {});
+/// The outputs of an encoder-decoder's encoder for `ids`, then those of its decoder for the ids
+/// that it is fed.
+std::vector<LayerOutput> evaluate(const SourceModel& model, const std::vector<std::int64_t>& ids,
+                                  const std::vector<std::int64_t>& fed, const Noise& noise = {});
 
 }  // namespace sluice::interchange

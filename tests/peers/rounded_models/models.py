@@ -199,14 +199,14 @@ class Seq2Seq(Model):
         states = [states[layer] if layer < len(states) else
                   zero_states(copies, self.decoder(layer), case["cell"], rows)
                   for layer in range(case["decoder_layers"])]
-        attention = Attention(self, memory, lengths)
+        attention = Attention(self, memory, lengths) if case["attention"] != "none" else None
         a, outputs = torch.zeros(copies.count, rows, case["hidden"]), []
         for t in range(len(wanted)):
-            x = torch.cat([fed[:, t], a], dim=-1)
+            x = fed[:, t] if attention is None else torch.cat([fed[:, t], a], dim=-1)
             for layer in range(case["decoder_layers"]):
                 states[layer] = step(copies, self.decoder(layer), case["cell"], x, states[layer])
                 x = states[layer][0]
-            a = attention(x)
+            a = x if attention is None else attention(x)
             outputs.append(a)
         logits = self.linear(torch.stack(outputs, dim=1), "output.weight", "output.bias")
         steps = lengths_of(targets) + 1

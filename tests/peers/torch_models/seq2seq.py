@@ -1,4 +1,4 @@
-"""Encoder, decoder with attention and input feeding (docs/equations.md)."""
+"""Encoder, decoder with attention and input feeding, or without (docs/equations.md)."""
 
 import math
 
@@ -11,21 +11,26 @@ from .parameters import initialize
 
 
 class Decoder(nn.Module):
-    """Recurrent layers with attention and input feeding, a step at a time."""
+    """Recurrent layers with attention and input feeding, or without, a step at a time."""
 
     def __init__(self, config):
         super().__init__()
         self.is_lstm = config["cell"] == "lstm"
+        self.attends = config["attention"] != "none"
         self.additive = config["attention"] == "additive"
         self.layers, self.dropout = config["decoder_layers"], config["dropout"]
         hidden, gates = config["hidden"], 4 if self.is_lstm else 3
         for layer in range(self.layers):
-            width = config["embedding"] + hidden if layer == 0 else hidden
+            width = hidden
+            if layer == 0:
+                width = config["embedding"] + (hidden if self.attends else 0)
             for name, shape in [("weight_ih", (gates * hidden, width)),
                                 ("weight_hh", (gates * hidden, hidden)),
                                 ("bias_ih", (gates * hidden,)), ("bias_hh", (gates * hidden,))]:
                 self.register_parameter(f"{name}_l{layer}", nn.Parameter(torch.empty(shape)))
         self.attention = nn.ParameterDict()
+        if not self.attends:
+            return
         if self.additive:
             self.attention["query_weight"] = nn.Parameter(torch.empty(hidden, hidden))
             self.attention["memory_weight"] = nn.Parameter(torch.empty(hidden, hidden))
@@ -45,30 +50,36 @@ class Decoder(nn.Module):
     def forward(self, embedded, memory, padding, states):
         """embedded [time, rows, E], memory [rows, source, H], padding [rows, source] or None, states:
         (h, c) or (h,) a layer -> attentional outputs [time, rows, H]."""
-        weights = self.attention
-        keys = memory @ weights["memory_weight" if self.additive else "bilinear_weight"].T
+        keys = self.keys(memory) if self.attends else None
         a = torch.zeros_like(states[0][0])
         outputs = []
         for step in embedded:
-            x = torch.cat([step, a], dim=1)
+            x = torch.cat([step, a], dim=1) if self.attends else step
             for layer in range(self.layers):
                 if layer > 0:
                     x = functional.dropout(x, self.dropout, self.training)
                 states[layer] = self.cell(layer, x, states[layer])
                 x = states[layer][0]
-            if self.additive:
-                query = (x @ weights["query_weight"].T)[:, None]
-                scores = torch.tanh(query + keys) @ weights["score_vector"]
-            else:
-                scores = torch.bmm(keys, x[:, :, None])[:, :, 0]
-            if padding is not None:
-                scores = scores.masked_fill(padding, -math.inf)
-            alpha = torch.softmax(scores, dim=1)
-            context = torch.bmm(alpha[:, None], memory)[:, 0]
-            a = torch.tanh(functional.linear(torch.cat([context, x], dim=1),
-                                             weights["output_weight"], weights["output_bias"]))
+            a = self.attend(x, keys, memory, padding) if self.attends else x
             outputs.append(a)
         return torch.stack(outputs)
+
+    def keys(self, memory):
+        return memory @ self.attention["memory_weight" if self.additive else "bilinear_weight"].T
+
+    def attend(self, x, keys, memory, padding):
+        weights = self.attention
+        if self.additive:
+            query = (x @ weights["query_weight"].T)[:, None]
+            scores = torch.tanh(query + keys) @ weights["score_vector"]
+        else:
+            scores = torch.bmm(keys, x[:, :, None])[:, :, 0]
+        if padding is not None:
+            scores = scores.masked_fill(padding, -math.inf)
+        alpha = torch.softmax(scores, dim=1)
+        context = torch.bmm(alpha[:, None], memory)[:, 0]
+        return torch.tanh(functional.linear(torch.cat([context, x], dim=1), weights["output_weight"],
+                                            weights["output_bias"]))
 
 
 class Seq2Seq(nn.Module):
