@@ -6,7 +6,6 @@
 #include <array>
 #include <memory>
 #include <numeric>
-#include <set>
 
 #include "base/check.h"
 #include "base/suggest.h"
@@ -194,22 +193,22 @@ class Assembly {
   }
 
   std::unique_ptr<models::Model> make_language_model() {
-    const models::StackConfig& stack = stack_.config;
     SLUICE_CHECK(outputs() == source_ids(),
                  "'{}' has {} outputs for {} ids, so it can't be a language model", source_.path,
                  outputs(), source_ids());
-    SLUICE_CHECK(!stack.bidirectional && stack.widths.empty(),
-                 "'{}' {}, so it can't be a language model; use --kind tagger", source_.path,
-                 stack.bidirectional ? "runs backward" : "has layers of unequal widths");
-    const std::set<std::int64_t> projections(stack.projections.begin(), stack.projections.end());
-    if (projections.size() > 1) refuse("the layers of a language model have one projection");
+    const models::StackConfig& stack = stack_.config;
+    SLUICE_CHECK(!stack.bidirectional,
+                 "'{}' runs backward, so it can't be a language model; use --kind tagger",
+                 source_.path);
+    even_out_widths(stack_, source_.account);
+    output_ = spread_columns(output_, stack_.places.back(), stack.output_width());
     models::LanguageModelConfig config;
     config.cell = stack.cell;
     config.vocabulary = tokenizers_.target->size();
     config.embedding = chain_.embedding->table.shape[1];
     config.hidden = stack.hidden;
     config.layers = stack.layers;
-    config.projection = projections.empty() ? 0 : *projections.begin();
+    config.projection = stack.projections.empty() ? 0 : stack.projections.front();
     config.dropout = 0;
     config.peepholes = stack.peepholes;
     config.hard_sigmoid = stack.hard_sigmoid;

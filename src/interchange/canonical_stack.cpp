@@ -69,7 +69,61 @@ void set_widths(models::StackConfig& config, const std::vector<CanonicalLayer>& 
   if (!cell_of(layers.front()).weight_hr.empty()) config.projections = projections;
 }
 
+/// values [blocks, rows, columns] with zeros behind the rows and columns of each block.
+void grow(std::vector<float>& values, std::int64_t blocks, std::int64_t rows,
+          std::int64_t new_rows, std::int64_t new_columns) {
+  if (values.empty()) return;
+  const std::int64_t columns = std::ssize(values) / (blocks * rows);
+  std::vector<float> grown(static_cast<std::size_t>(blocks * new_rows * new_columns));
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    for (std::int64_t row = 0; row < rows; ++row) {
+      std::copy_n(values.begin() + (block * rows + row) * columns, columns,
+                  grown.begin() + (block * new_rows + row) * new_columns);
+    }
+  }
+  values = std::move(grown);
+}
+
+void grow(CanonicalCell& cell, std::int64_t input, std::int64_t hidden, std::int64_t output) {
+  const std::int64_t gates = cell.gates();
+  grow(cell.weight_ih, gates, cell.hidden, hidden, input);
+  grow(cell.weight_hh, gates, cell.hidden, hidden, output);
+  grow(cell.bias_ih, gates, cell.hidden, hidden, 1);
+  grow(cell.bias_hh, gates, cell.hidden, hidden, 1);
+  grow(cell.weight_peephole, 3, cell.hidden, hidden, 1);
+  grow(cell.weight_hr, 1, cell.output, output, hidden);
+  cell.input = input;
+  cell.hidden = hidden;
+  cell.output = output;
+}
+
 }  // namespace
+
+void even_out_widths(CanonicalStack& stack, Account& account) {
+  models::StackConfig& config = stack.config;
+  SLUICE_ASSERT(!config.bidirectional);
+  std::int64_t hidden = 0, output = 0;
+  bool differ = false;
+  for (const CanonicalLayer& layer : stack.layers) {
+    const CanonicalCell& cell = cell_of(layer);
+    differ |= hidden != 0 && (cell.hidden != hidden || cell.output != output);
+    hidden = std::max(hidden, cell.hidden);
+    output = std::max(output, cell.output);
+  }
+  if (!differ) return;
+  account.assume(
+      fmt::format("all layers get the {} units of the widest, by units of zeros, which costs time "
+                  "and changes no result: those of this kind of model have one width",
+                  hidden));
+  std::int64_t input = cell_of(stack.layers.front()).input;
+  for (CanonicalLayer& layer : stack.layers) {
+    grow(*layer.forward, input, hidden, output);
+    input = output;
+  }
+  config.hidden = hidden;
+  config.widths.clear();
+  if (!config.projections.empty()) config.projections.assign(stack.layers.size(), output);
+}
 
 CanonicalStack stack_of(std::vector<CanonicalLayer> layers, Account& account) {
   require_one_cell(layers);

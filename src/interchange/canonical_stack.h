@@ -25,6 +25,10 @@ struct CanonicalStack {
 /// directions in their width.
 CanonicalStack stack_of(std::vector<CanonicalLayer> layers, Account& account);
 
+/// Makes all layers of a stack in one direction as wide as its widest, and their projections, by
+/// units of zeros, whose output is zero at every step. `account` is told.
+void even_out_widths(CanonicalStack& stack, Account& account);
+
 /// Columns moved to places of a row with `width` columns; the others are zero.
 template <typename T>
 std::vector<T> spread_columns(const std::vector<T>& matrix, const std::vector<std::int64_t>& places,

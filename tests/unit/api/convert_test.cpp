@@ -142,6 +142,26 @@ TEST(Convert, MakesModelsOfTokens) {
             "classifier");
 }
 
+TEST(Convert, MakesLanguageModelsOfUnequalLayers) {
+  RandomNumbers random(8);
+  const auto projected = [&](std::int64_t input, std::int64_t hidden, std::int64_t output) {
+    SourceCell cell = random_cell(random, CellKind::kLstm, input, hidden);
+    cell.output = output;
+    cell.tensors["weight_hh"] = random.tensor({4 * hidden, output});
+    cell.tensors["weight_hr"] = random.tensor({output, hidden});
+    return RecurrentLayer{.name = "lstm", .forward = cell};
+  };
+  const auto gru = [&](std::int64_t input, std::int64_t hidden) {
+    return RecurrentLayer{.name = "gru", .forward = random_cell(random, CellKind::kGru, input, hidden)};
+  };
+  EXPECT_EQ(converted(chain({random_embedding(random, 9, 4), gru(4, 6), gru(6, 3), gru(3, 5),
+                             random_linear(random, 5, 9)})),
+            "language_model");
+  EXPECT_EQ(converted(chain({random_embedding(random, 9, 4), projected(4, 7, 3),
+                             projected(3, 5, 4), random_linear(random, 4, 9)})),
+            "language_model");
+}
+
 TEST(Convert, GivesIdsTheirTexts) {
   RandomNumbers random(4);
   SourceModel source =
