@@ -158,9 +158,8 @@ void check(const ConvertRequest& request) {
 void refuse_answers(const ConvertRequest& request) {
   const bool has_answers = !request.answers.empty() || !request.words.empty() ||
                            !request.labels.empty() || !request.target_words.empty() ||
-                           !request.kind.empty() ||
-                           !request.map.empty() || request.pad || request.unknown ||
-                           request.begin || request.end;
+                           !request.kind.empty() || !request.map.empty() || request.pad ||
+                           request.unknown || request.begin || request.end;
   SLUICE_CHECK(!has_answers,
                "'{}' is a model of Sluice, which has its kind, words and labels: leave out --set, "
                "--kind, --words, --target-words, --labels, --map and special ids",

@@ -84,10 +84,11 @@ SequenceDecoder::SequenceDecoder(const runtime::Context& context,
   SLUICE_CHECK(!options.attention,
                "this model was made with model.attention = \"none\", so there is no attention to "
                "show; ask for none");
-  SLUICE_CHECK(options.coverage_penalty == 0,
-               "coverage_penalty is {}, but this model was made with model.attention = \"none\", so "
-               "it covers nothing; take 0",
-               options.coverage_penalty);
+  SLUICE_CHECK(
+      options.coverage_penalty == 0,
+      "coverage_penalty is {}, but this model was made with model.attention = \"none\", so "
+      "it covers nothing; take 0",
+      options.coverage_penalty);
 }
 
 std::vector<Decoded> SequenceDecoder::decode(std::span<const std::string> inputs) {

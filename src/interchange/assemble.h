@@ -35,7 +35,7 @@ struct Assembled {
   io::Container container;
   std::vector<std::int32_t> ids = {};         ///< the model's id of each id of the source
   std::vector<std::int32_t> target_ids = {};  ///< of each that an encoder-decoder writes
-  std::vector<Pair> pairs = {};        ///< recurrent layers, then the output
+  std::vector<Pair> pairs = {};               ///< recurrent layers, then the output
 };
 
 /// Makes a checkpoint (docs/checkpoint.md) of a chain, and adds to its account. Ids get the four

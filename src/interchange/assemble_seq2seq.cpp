@@ -28,8 +28,9 @@ struct Half {
     chain = fold(source);
     stack = stack_of(std::move(chain.layers), source.account);
     if (chain.embedding == nullptr) {
-      refuse(model, fmt::format("its {} reads numbers; that of a seq2seq reads ids, by an embedding",
-                                name));
+      refuse(
+          model,
+          fmt::format("its {} reads numbers; that of a seq2seq reads ids, by an embedding", name));
     }
     if (chain.pooling != "none" || chain.crf != nullptr) {
       refuse(model, fmt::format("the {} of a seq2seq has no pooling and no CRF", name));

@@ -70,8 +70,8 @@ void set_widths(models::StackConfig& config, const std::vector<CanonicalLayer>& 
 }
 
 /// values [blocks, rows, columns] with zeros behind the rows and columns of each block.
-void grow(std::vector<float>& values, std::int64_t blocks, std::int64_t rows,
-          std::int64_t new_rows, std::int64_t new_columns) {
+void grow(std::vector<float>& values, std::int64_t blocks, std::int64_t rows, std::int64_t new_rows,
+          std::int64_t new_columns) {
   if (values.empty()) return;
   const std::int64_t columns = std::ssize(values) / (blocks * rows);
   std::vector<float> grown(static_cast<std::size_t>(blocks * new_rows * new_columns));

@@ -48,8 +48,7 @@ void Seq2SeqConfig::validate() const {
   constexpr std::array<std::string_view, 5> kCells{"lstm", "gru", "gru_reset_before", "rnn_tanh",
                                                    "rnn_relu"};
   SLUICE_CHECK(std::ranges::find(kCells, cell) != kCells.end(),
-               "model.cell is '{}'; an encoder-decoder has {}", cell,
-               fmt::join(kCells, ", "));
+               "model.cell is '{}'; an encoder-decoder has {}", cell, fmt::join(kCells, ", "));
   SLUICE_CHECK(attention == "additive" || attention == "multiplicative" || attention == "none",
                "model.attention is '{}'; use additive, multiplicative or none", attention);
   check_width("source_vocabulary", source_vocabulary);

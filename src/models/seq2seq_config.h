@@ -17,11 +17,11 @@ struct Seq2SeqConfig {
   std::int64_t hidden = 256;     ///< decoder units; encoder units in all directions together
   std::int64_t encoder_layers = 1;
   std::int64_t decoder_layers = 1;
-  bool bidirectional = true;           ///< encoder: hidden/2 units a direction
+  bool bidirectional = true;  ///< encoder: hidden/2 units a direction
   /// additive (Bahdanau), multiplicative (Luong general) or none: all that the decoder knows of the
   /// source is the encoder's final state.
   std::string attention = "additive";
-  double dropout = 0.2;                ///< embeddings, between layers, attentional output
+  double dropout = 0.2;  ///< embeddings, between layers, attentional output
   /// Which matrices are one: "none", "decoder" (target embedding and output) or "all" (source
   /// embedding too, of one vocabulary). They are as wide as the decoder: embedding == hidden.
   std::string tie_embeddings = "none";

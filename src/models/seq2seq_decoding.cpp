@@ -188,8 +188,9 @@ void Seq2SeqDecoding::step(const Context& context, const Tensor& tokens, const T
                            const Tensor& attention) {
   Plan& plan = *plan_;
   const layers::Parameters& parameters = plan.model->parameters();
-  SLUICE_CHECK(!attention || plan.decoder.attends(),
-               "a model with model.attention = \"none\" attends to nothing, so it gives no attention");
+  SLUICE_CHECK(
+      !attention || plan.decoder.attends(),
+      "a model with model.attention = \"none\" attends to nothing, so it gives no attention");
   const Plan::State& state = plan.slots.state[plan.current];
   const Tensor embedded =
       plan.tensor(plan.slots.embedded, {plan.rows, plan.model->config().embedding});

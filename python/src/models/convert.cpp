@@ -39,8 +39,8 @@ void bind_convert(nb::module_& module) {
       "convert",
       [](std::string source, std::string target, std::string to, std::string kind,
          std::string words, std::string labels, std::string target_words, Id pad, Id unknown,
-         Id begin, Id end, std::string subgraph, std::string map, std::vector<std::string> answers, bool verify,
-         std::uint64_t seed) {
+         Id begin, Id end, std::string subgraph, std::string map, std::vector<std::string> answers,
+         bool verify, std::uint64_t seed) {
         Calls calls;
         const ConvertRequest request{.source = std::move(source),
                                      .target = std::move(target),
@@ -62,10 +62,9 @@ void bind_convert(nb::module_& module) {
                                      .warnings = calls.warnings()};
         return to_python(calls.run([&] { return convert(request); }));
       },
-      "source"_a, "target"_a, "to"_a, "kind"_a, "words"_a, "labels"_a,
-      "target_words"_a, "pad"_a.none(),
-      "unknown"_a.none(), "begin"_a.none(), "end"_a.none(), "subgraph"_a, "map"_a, "answers"_a,
-      "verify"_a, "seed"_a);
+      "source"_a, "target"_a, "to"_a, "kind"_a, "words"_a, "labels"_a, "target_words"_a,
+      "pad"_a.none(), "unknown"_a.none(), "begin"_a.none(), "end"_a.none(), "subgraph"_a, "map"_a,
+      "answers"_a, "verify"_a, "seed"_a);
 }
 
 }  // namespace sluice::python

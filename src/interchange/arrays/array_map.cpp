@@ -49,9 +49,9 @@ class Reader {
     model_.path = arrays_.path().native();
     const toml::table* decoder = table_of(root, "decoder");
     if (decoder == nullptr) {
-      refuse_other_keys(root, "",
-                        std::array<std::string_view, 5>{"embedding", "layer", "pooling", "output",
-                                                        "decoder"});
+      refuse_other_keys(
+          root, "",
+          std::array<std::string_view, 5>{"embedding", "layer", "pooling", "output", "decoder"});
     } else {
       refuse_other_keys(root, "a map with a decoder",
                         std::array<std::string_view, 3>{"embedding", "layer", "decoder"});

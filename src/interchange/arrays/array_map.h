@@ -29,8 +29,9 @@ namespace sluice::interchange {
 ///   bias = "fc_b"                   # may be left out
 ///   activation = "softmax"          # or linear, the default
 ///
-///   [decoder.embedding]             # of an encoder-decoder without attention, with [[decoder.layer]]
-///   table = "dec_emb"               # and [decoder.output]: its layer l starts from the last states
+///   [decoder.embedding]             # of an encoder-decoder without attention, with
+///   [[decoder.layer]] table = "dec_emb"               # and [decoder.output]: its layer l starts
+///   from the last states
 ///                                   # of [[layer]] l, and [pooling] and [output] have no place
 ///
 /// A list of names in place of a name joins arrays along the first axis, one a gate. With

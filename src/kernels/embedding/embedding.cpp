@@ -47,32 +47,29 @@ void check(const Dropout& dropout, const Tensor& tokens, std::string_view operat
 }
 
 /// The first axis may be strided.
-void check_tables(const Tensor& tables, std::string_view name) {
+void check_tables(const Tensor& tables, std::string_view operation, std::string_view name) {
   SLUICE_CHECK(tables.rank() == 3 && tables.size(0) > 0,
-               "embedding gather: {} must be [tables, rows, features], not {}", name,
+               "{}: {} must be [tables, rows, features], not {}", operation, name,
                tables.shape().to_string());
-  SLUICE_CHECK(tables.select(0, 0).is_contiguous(),
-               "embedding gather: each of {} must be contiguous", name);
+  SLUICE_CHECK(tables.select(0, 0).is_contiguous(), "{}: each of {} must be contiguous", operation,
+               name);
 }
 
-void check_tables(const GatherArgs& args) {
-  check_tables(args.table, "tables");
-  check_tables(args.out, "out");
-  check_dtype(args.out, args.table.dtype(), "embedding gather", "out");
-  SLUICE_CHECK(args.dropout.rate == 0,
-               "embedding gather: rows of several tables aren't dropped out");
+void check_tables(const GatherArgs& args, std::string_view operation) {
+  check_tables(args.table, operation, "tables");
+  check_tables(args.out, operation, "rows");
+  check_dtype(args.out, args.table.dtype(), operation, "rows");
+  SLUICE_CHECK(args.dropout.rate == 0, "{}: rows of several tables aren't dropped out", operation);
   const std::int64_t count = args.tokens ? args.tokens.element_count() : args.out.size(1);
-  if (args.tokens) {
-    check_tensor(args.tokens, DType::kInt32, {count}, "embedding gather", "tokens");
-  }
+  if (args.tokens) check_tensor(args.tokens, DType::kInt32, {count}, operation, "tokens");
   SLUICE_CHECK(args.out.shape() == Shape({args.table.size(0), count, args.table.size(2)}) &&
                    (args.tokens || count <= args.table.size(1)),
-               "embedding gather: {} rows of tables {} don't fit into {}", count,
+               "{}: {} rows of tables {} don't fit those of {}", operation, count,
                args.table.shape().to_string(), args.out.shape().to_string());
 }
 
 void check(const GatherArgs& args) {
-  if (args.table.rank() == 3) return check_tables(args);
+  if (args.table.rank() == 3) return check_tables(args, "embedding gather");
   check(args.table, args.tokens, args.out, "embedding gather");
   if (args.table.dtype() != DType::kInt32 && !is_narrow(args.table.dtype())) {
     check_master(args.table, "embedding gather");
@@ -108,6 +105,17 @@ void gather_each(const Context& context, std::span<const Picked> all) {
                  args.back().count());
   }
   leaves(context).gather_each(context.stream(), args);
+}
+
+void scatter_each(const Context& context, std::span<const Placed> all) {
+  constexpr const char* kOperation = "embedding scatter";
+  std::vector<GatherArgs> args;
+  for (const Placed& one : all) {
+    check_tables(args.emplace_back(GatherArgs{one.table, one.tokens, one.rows, {}}), kOperation);
+    SLUICE_CHECK(one.tokens && args.back().count() == args.front().count(),
+                 "embedding scatter: each table takes as many rows, by tokens");
+  }
+  leaves(context).scatter_each(context.stream(), args);
 }
 
 void gather_backward(const Context& context, const GatherBackwardArgs& args) {

@@ -44,6 +44,15 @@ struct Picked {
 /// whose rows can be copied by 16 bytes.
 void gather_each(const Context& context, std::span<const Picked> all);
 
+/// Rows [L, n, E] for the rows of several tables [L, V, E] that int32 tokens [n] name.
+struct Placed {
+  Tensor rows, tokens, table;
+};
+/// The inverse of gather_each, of tables with three axes in the rows' dtype: table[l, tokens[i]] =
+/// rows[l, i]. A token must not stand there twice. A device without a host skips one that is
+/// outside of the table.
+void scatter_each(const Context& context, std::span<const Placed> all);
+
 struct GatherBackwardArgs {
   Tensor tokens;   ///< int32, n elements
   Tensor d_out;    ///< [..., E], n * E elements

@@ -9,7 +9,7 @@ namespace sluice::kernels::embedding {
 
 using runtime::Stream;
 
-/// Arguments of gather. What there are several of has three axes.
+/// Arguments of gather and scatter. What there are several of has three axes.
 struct GatherArgs {
   Tensor table, tokens, out;
   Dropout dropout;
@@ -33,6 +33,8 @@ struct Leaves {
   void (*gather)(Stream& stream, const GatherArgs& args);
   /// As many rows of all, without dropout.
   void (*gather_each)(Stream& stream, std::span<const GatherArgs> all);
+  /// Of each, `out` goes into the table. As many rows of all.
+  void (*scatter_each)(Stream& stream, std::span<const GatherArgs> all);
   void (*gather_backward)(Stream& stream, const GatherBackwardArgs& args);
 };
 

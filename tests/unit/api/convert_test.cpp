@@ -152,13 +152,14 @@ TEST(Convert, MakesLanguageModelsOfUnequalLayers) {
     return RecurrentLayer{.name = "lstm", .forward = cell};
   };
   const auto gru = [&](std::int64_t input, std::int64_t hidden) {
-    return RecurrentLayer{.name = "gru", .forward = random_cell(random, CellKind::kGru, input, hidden)};
+    return RecurrentLayer{.name = "gru",
+                          .forward = random_cell(random, CellKind::kGru, input, hidden)};
   };
   EXPECT_EQ(converted(chain({random_embedding(random, 9, 4), gru(4, 6), gru(6, 3), gru(3, 5),
                              random_linear(random, 5, 9)})),
             "language_model");
-  EXPECT_EQ(converted(chain({random_embedding(random, 9, 4), projected(4, 7, 3),
-                             projected(3, 5, 4), random_linear(random, 4, 9)})),
+  EXPECT_EQ(converted(chain({random_embedding(random, 9, 4), projected(4, 7, 3), projected(3, 5, 4),
+                             random_linear(random, 4, 9)})),
             "language_model");
 }
 
@@ -383,9 +384,9 @@ TEST(Convert, AnswersAsAnEncoderDecoderOfTorch) {
 TEST(Convert, RefusesADecoderThatDoesNotFitItsEncoder) {
   RandomNumbers random(7);
   const auto made_with = [&](std::vector<SourceLayer> decoder, AssembleOptions options = {}) {
-    SourceModel source =
-        chain({random_embedding(random, 7, 3),
-               RecurrentLayer{.name = "encoder", .forward = random_cell(random, CellKind::kGru, 3, 4)}});
+    SourceModel source = chain(
+        {random_embedding(random, 7, 3),
+         RecurrentLayer{.name = "encoder", .forward = random_cell(random, CellKind::kGru, 3, 4)}});
     source.path = "file";
     source.decoder = std::move(decoder);
     return message_of([&] { assemble(source, options); });
@@ -393,14 +394,16 @@ TEST(Convert, RefusesADecoderThatDoesNotFitItsEncoder) {
   const auto layer = [&](CellKind kind, std::int64_t units) {
     return RecurrentLayer{.name = "decoder", .forward = random_cell(random, kind, 3, units)};
   };
-  EXPECT_EQ(made_with({random_embedding(random, 6, 3), layer(CellKind::kGru, 5),
-                       random_linear(random, 5, 6)}),
-            "'file': its encoder has 4 units and embeddings of 3 numbers, its decoder 5 and 3; those "
-            "of a seq2seq are equal");
-  EXPECT_EQ(made_with({random_embedding(random, 6, 3), layer(CellKind::kLstm, 4),
-                       random_linear(random, 4, 6)}),
-            "'file': its encoder is of gru cells and its decoder of lstm; those of a seq2seq are of "
-            "one kind");
+  EXPECT_EQ(
+      made_with(
+          {random_embedding(random, 6, 3), layer(CellKind::kGru, 5), random_linear(random, 5, 6)}),
+      "'file': its encoder has 4 units and embeddings of 3 numbers, its decoder 5 and 3; those "
+      "of a seq2seq are equal");
+  EXPECT_EQ(
+      made_with(
+          {random_embedding(random, 6, 3), layer(CellKind::kLstm, 4), random_linear(random, 4, 6)}),
+      "'file': its encoder is of gru cells and its decoder of lstm; those of a seq2seq are of "
+      "one kind");
   EXPECT_EQ(made_with({random_embedding(random, 6, 3), layer(CellKind::kGru, 4),
                        random_linear(random, 4, 5)}),
             "'file' has 5 outputs for 6 ids that it writes");

@@ -148,6 +148,63 @@ class Embedding : public testing::OnDevice {
     release_memory();
   }
 
+  /// Numbers from `first` on, as [tables, rows, features].
+  template <typename T>
+  Tensor counting(const Shape& shape, int first) {
+    std::vector<T> values(static_cast<std::size_t>(shape.element_count()));
+    for (T& value : values) value = static_cast<T>(static_cast<float>(first++));
+    return put(values, shape);
+  }
+
+  /// Rows of two kinds of tables that lie apart, from places that do.
+  template <typename T>
+  void check_scatter(std::int64_t features) {
+    constexpr std::int64_t kTables = 3, kRows = 7, kCount = 5;
+    const std::vector<std::int32_t> tokens{6, 0, 2, 4, 5};
+    const Tensor places = put(tokens);
+    struct Kind {
+      Tensor tables, rows;
+      std::vector<T> before, given;
+      std::int64_t features;
+    };
+    std::vector<Kind> kinds;
+    std::vector<Placed> placed;
+    for (const std::int64_t width : {features, 8 * features}) {
+      Kind kind;
+      kind.tables = counting<T>({kTables, kRows + 1, width}, 1);
+      kind.rows = counting<T>({kTables, kCount + 1, width}, -1000);
+      kind.before = get<T>(kind.tables);
+      kind.given = get<T>(kind.rows);
+      kind.features = width;
+      placed.push_back(
+          {kind.rows.slice(1, 1, kCount + 1), places, kind.tables.slice(1, 1, kRows + 1)});
+      kinds.push_back(std::move(kind));
+    }
+    scatter_each(context_, placed);
+    for (const Kind& kind : kinds) {
+      const std::vector<T> after = get<T>(kind.tables);
+      const auto at = [&](std::int64_t table, std::int64_t rows, std::int64_t row) {
+        return static_cast<std::size_t>((table * rows + row) * kind.features);
+      };
+      std::vector<T> expected = kind.before;
+      for (std::int64_t table = 0; table < kTables; ++table) {
+        for (std::int64_t i = 0; i < kCount; ++i) {
+          const auto from = at(table, kCount + 1, 1 + i);
+          const auto to = at(table, kRows + 1, 1 + tokens[static_cast<std::size_t>(i)]);
+          for (std::int64_t j = 0; j < kind.features; ++j) {
+            expected[to + static_cast<std::size_t>(j)] =
+                kind.given[from + static_cast<std::size_t>(j)];
+          }
+        }
+      }
+      for (std::size_t i = 0; i < after.size(); ++i) {
+        ASSERT_EQ(static_cast<float>(after[i]), static_cast<float>(expected[i]))
+            << kind.features << " features, " << i;
+      }
+    }
+    release_memory();
+  }
+
   /// Of each element of a table.
   struct Exact {
     std::vector<double> sums, sizes;  ///< of all terms, and of their magnitudes
@@ -263,6 +320,25 @@ TEST_P(Embedding, GathersFromSeveralTables) {
   refuse(tables, tokens, poisoned(DType::kBFloat16, {2, 2, 3}));
   refuse(tables, {}, poisoned(DType::kFloat32, {2, 5, 3}));
   refuse(tables.slice(0, 0, 1), tokens, poisoned(DType::kFloat32, {2, 2, 3}));
+}
+
+TEST_P(Embedding, PlacesRowsInSeveralTables) {
+  for (const std::int64_t features : {1, 5, 8, 40}) {
+    check_scatter<float>(features);
+    check_scatter<double>(features);
+    check_scatter<std::int32_t>(features);
+    check_scatter<base::BFloat16>(features);
+    check_scatter<base::Float16>(features);
+  }
+  const Tensor tables = put(std::vector<float>(24, 1.0f), Shape{2, 4, 3});
+  const Tensor tokens = put(std::vector<std::int32_t>{0, 1});
+  const auto refuse = [&](const Tensor& rows, const Tensor& to, const Tensor& picked) {
+    const Placed placed{rows, picked, to};
+    EXPECT_THROW(scatter_each(context_, {&placed, 1}), Error);
+  };
+  refuse(poisoned(DType::kFloat32, {2, 3, 3}), tables, tokens);
+  refuse(poisoned(DType::kBFloat16, {2, 2, 3}), tables, tokens);
+  refuse(poisoned(DType::kFloat32, {2, 2, 3}), tables, {});
 }
 
 // Whatever columns there are in a row, and wherever in the array of marks the table begins; a mark

@@ -1,6 +1,7 @@
 #include "kernels/embedding/cpu/embedding.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
 #include "base/dtype.h"
@@ -113,6 +114,26 @@ void gather(runtime::Stream& stream, const GatherArgs& args) {
 
 void gather_each(runtime::Stream& stream, std::span<const GatherArgs> all) {
   for (const GatherArgs& args : all) gather(stream, args);
+}
+
+void scatter_each(runtime::Stream& stream, std::span<const GatherArgs> all) {
+  for (const GatherArgs& args : all) {
+    stream.launch([args, tokens = Tokens(args)] {
+      tokens.check(args.vocabulary());
+      const std::size_t size = base::size_of(args.table.dtype());
+      const std::size_t row = size * static_cast<std::size_t>(args.features());
+      for (std::int64_t l = 0; l < args.tables(); ++l) {
+        auto* table = static_cast<std::byte*>(args.table.data()) +
+                      size * static_cast<std::size_t>(l * args.table_stride());
+        const auto* rows = static_cast<const std::byte*>(args.out.data()) +
+                           size * static_cast<std::size_t>(l * args.out_stride());
+        for (std::int64_t i = 0; i < tokens.count; ++i) {
+          std::memcpy(table + row * static_cast<std::size_t>(tokens.data[i]),
+                      rows + row * static_cast<std::size_t>(i), row);
+        }
+      }
+    });
+  }
 }
 
 void gather_backward(runtime::Stream& stream, const GatherBackwardArgs& args) {

@@ -8,6 +8,7 @@ namespace sluice::kernels::embedding::cuda {
 
 void gather(Stream& stream, const GatherArgs& args);
 void gather_each(Stream& stream, std::span<const GatherArgs> all);
+void scatter_each(Stream& stream, std::span<const GatherArgs> all);
 void gather_backward(Stream& stream, const GatherBackwardArgs& args);
 
 extern const Leaves kLeaves;

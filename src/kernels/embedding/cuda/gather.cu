@@ -21,11 +21,11 @@ constexpr int kBatch = 4;
 /// Stacks of tables that one launch takes.
 constexpr int kMostStacks = 4;
 
-/// Tables of which the same rows are picked, `units` a row. Tables are table_stride units apart,
-/// what is picked of them out_stride.
+/// Tables of which the same rows are picked or placed, `units` a row. Tables are table_stride units
+/// apart, what is picked of them out_stride.
 template <typename Unit>
 struct Stack {
-  const Unit* tables;
+  Unit* tables;
   const std::int32_t* tokens;  ///< null: the first rows
   Unit* out;
   std::int64_t count, vocabulary, units, table_stride, out_stride;
@@ -36,32 +36,35 @@ struct Stacks {
 };
 
 /// Unit is a piece of a row that is moved at once. A token outside the table picks a row of set
-/// bits: NaN. Grid: z the tables of all stacks.
-template <typename Unit>
+/// bits: NaN. kPlaces: rows go into the tables instead, and such a token's nowhere. Grid: z the
+/// tables of all stacks.
+template <typename Unit, bool kPlaces>
 __global__ void gather_kernel(Stacks<Unit> stacks, std::int64_t count) {
   runtime::cuda::begin_behind_kernel_ahead();
   std::int64_t which = blockIdx.z;
   int s = 0;
   while (which >= stacks.of[s].count) which -= stacks.of[s++].count;
   const Stack<Unit>& stack = stacks.of[s];
-  const Unit* table = stack.tables + which * stack.table_stride;
+  Unit* table = stack.tables + which * stack.table_stride;
   Unit* out = stack.out + which * stack.out_stride;
   const std::int64_t first = std::int64_t{blockIdx.x} * kTileUnits * kBatch + threadIdx.x;
   for (std::int64_t i = std::int64_t{blockIdx.y} * kTileTokens + threadIdx.y; i < count;
        i += std::int64_t{gridDim.y} * kTileTokens) {
     const std::int64_t token = stack.tokens != nullptr ? stack.tokens[i] : i;
     const bool is_known = token >= 0 && token < stack.vocabulary;
+    const Unit* from = kPlaces ? out + i * stack.units : table + token * stack.units;
+    Unit* to = kPlaces ? table + token * stack.units : out + i * stack.units;
     Unit values[kBatch];
     memset(values, 0xff, sizeof values);
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) {
       const std::int64_t unit = first + k * kTileUnits;
-      if (is_known && unit < stack.units) values[k] = table[token * stack.units + unit];
+      if (is_known && unit < stack.units) values[k] = from[unit];
     }
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) {
       const std::int64_t unit = first + k * kTileUnits;
-      if (unit < stack.units) out[i * stack.units + unit] = values[k];
+      if ((is_known || !kPlaces) && unit < stack.units) to[unit] = values[k];
     }
   }
 }
@@ -74,7 +77,7 @@ dim3 grid_for(std::int64_t threads, std::int64_t count) {
 
 /// As many rows of all, in units that divide what each of them has. `early`: behind a kernel, which
 /// may end meanwhile.
-template <typename Unit>
+template <typename Unit, bool kPlaces = false>
 void gather_as(Stream& stream, std::span<const GatherArgs> all, bool early) {
   Stacks<Unit> stacks{};
   std::int64_t most_units = 0;
@@ -86,7 +89,7 @@ void gather_as(Stream& stream, std::span<const GatherArgs> all, bool early) {
              static_cast<std::int64_t>(sizeof(Unit));
     };
     const std::int64_t units = units_of(args.features());
-    stacks.of[i] = {static_cast<const Unit*>(args.table.data()),
+    stacks.of[i] = {static_cast<Unit*>(args.table.data()),
                     args.tokens.data_as<const std::int32_t>(),
                     static_cast<Unit*>(args.out.data()),
                     args.tables(),
@@ -101,11 +104,12 @@ void gather_as(Stream& stream, std::span<const GatherArgs> all, bool early) {
   dim3 grid = grid_for((most_units + kBatch - 1) / kBatch, count);
   grid.z = tables;
   const dim3 block(kTileUnits, kTileTokens);
-  constexpr const char* kWhat = "gather rows of tables";
+  constexpr const char* kWhat = kPlaces ? "place rows in tables" : "gather rows of tables";
+  constexpr auto* kKernel = gather_kernel<Unit, kPlaces>;
   if (early) {
-    runtime::cuda::launch_early(stream, kWhat, gather_kernel<Unit>, grid, block, 0, stacks, count);
+    runtime::cuda::launch_early(stream, kWhat, kKernel, grid, block, 0, stacks, count);
   } else {
-    runtime::cuda::launch(stream, kWhat, gather_kernel<Unit>, grid, block, 0, stacks, count);
+    runtime::cuda::launch(stream, kWhat, kKernel, grid, block, 0, stacks, count);
   }
 }
 
@@ -193,13 +197,34 @@ bool moves_16_bytes(const GatherArgs& args) {
   return bits % sizeof(uint4) == 0;
 }
 
+template <bool kPlaces = false>
 void gather_same(Stream& stream, const GatherArgs& args) {
   const std::size_t size = base::size_of(args.table.dtype());
   const std::span<const GatherArgs> one(&args, 1);
-  if (moves_16_bytes(args)) return gather_as<uint4>(stream, one, false);
-  if (size == sizeof(std::uint64_t)) return gather_as<std::uint64_t>(stream, one, false);
-  if (size == sizeof(std::uint16_t)) return gather_as<std::uint16_t>(stream, one, false);
-  gather_as<std::uint32_t>(stream, one, false);
+  if (moves_16_bytes(args)) return gather_as<uint4, kPlaces>(stream, one, false);
+  if (size == sizeof(std::uint64_t)) return gather_as<std::uint64_t, kPlaces>(stream, one, false);
+  if (size == sizeof(std::uint16_t)) return gather_as<std::uint16_t, kPlaces>(stream, one, false);
+  gather_as<std::uint32_t, kPlaces>(stream, one, false);
+}
+
+/// Those that move by 16 bytes together, in launches of up to kMostStacks; the others one by one.
+template <bool kPlaces, typename One>
+void move_each(Stream& stream, std::span<const GatherArgs> all, const One& one) {
+  std::array<GatherArgs, kMostStacks> together;
+  std::size_t count = 0;
+  const auto flush = [&] {
+    if (count > 0) gather_as<uint4, kPlaces>(stream, {together.data(), count}, true);
+    count = 0;
+  };
+  for (const GatherArgs& args : all) {
+    if (args.table.dtype() != args.out.dtype() || !moves_16_bytes(args)) {
+      one(args);
+      continue;
+    }
+    if (count == together.size()) flush();
+    together[count++] = args;
+  }
+  flush();
 }
 
 }  // namespace
@@ -223,21 +248,11 @@ void gather(Stream& stream, const GatherArgs& args) {
 }
 
 void gather_each(Stream& stream, std::span<const GatherArgs> all) {
-  std::array<GatherArgs, kMostStacks> together;
-  std::size_t count = 0;
-  const auto flush = [&] {
-    if (count > 0) gather_as<uint4>(stream, {together.data(), count}, true);
-    count = 0;
-  };
-  for (const GatherArgs& args : all) {
-    if (args.table.dtype() != args.out.dtype() || !moves_16_bytes(args)) {
-      gather(stream, args);
-      continue;
-    }
-    if (count == together.size()) flush();
-    together[count++] = args;
-  }
-  flush();
+  move_each<false>(stream, all, [&](const GatherArgs& args) { gather(stream, args); });
+}
+
+void scatter_each(Stream& stream, std::span<const GatherArgs> all) {
+  move_each<true>(stream, all, [&](const GatherArgs& args) { gather_same<true>(stream, args); });
 }
 
 }  // namespace sluice::kernels::embedding::cuda

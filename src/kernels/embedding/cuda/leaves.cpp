@@ -2,6 +2,6 @@
 
 namespace sluice::kernels::embedding::cuda {
 
-const Leaves kLeaves{gather, gather_each, gather_backward};
+const Leaves kLeaves{gather, gather_each, scatter_each, gather_backward};
 
 }  // namespace sluice::kernels::embedding::cuda
