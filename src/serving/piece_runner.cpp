@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "decoding/stream_state.h"
 
 namespace sluice::serving {
 
@@ -127,6 +128,32 @@ std::vector<PieceAnswer> PieceRunner::run(const Context& context, std::span<cons
   const Tensor answers = bucket.parts->run_part(context, bucket.arena, part, from, to);
   pool_.store(context, to, bucket.index(bucket.slots));
   return download(context, answers, pieces);
+}
+
+std::vector<models::StateTensor> PieceRunner::first_row() const {
+  const models::StackStates states = from_.view(1);
+  std::vector<models::StateTensor> tensors{{"h", states.h, 1}};
+  if (states.c) tensors.push_back({"c", states.c, 1});
+  return tensors;
+}
+
+Tensor PieceRunner::index_of(const Context& context, std::int32_t slot) {
+  SLUICE_ASSERT(slot >= 0 && slot < capacity_.slots);
+  const Bucket& bucket = bucket_of(context, 1);
+  const Tensor index = bucket.index(bucket.slots);
+  context.upload<std::int32_t>(index, {&slot, 1});
+  return index;
+}
+
+io::TensorTable PieceRunner::state(const Context& context, std::int32_t slot) {
+  pool_.load(context, index_of(context, slot), from_.view(1));
+  return decoding::download_state(context, first_row());
+}
+
+void PieceRunner::set_state(const Context& context, std::int32_t slot,
+                            const io::TensorTable& state) {
+  decoding::upload_state(context, first_row(), state);
+  pool_.store(context, from_.view(1), index_of(context, slot));
 }
 
 // Answers lie step by step, a row beside the other.

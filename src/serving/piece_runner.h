@@ -5,8 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "io/host_tensor.h"
 #include "models/part_plan.h"
-#include "runtime/graph_cache.h"
+#include "models/step_model.h"
 #include "serving/slot_pool.h"
 
 namespace sluice::serving {
@@ -46,13 +47,24 @@ class PieceRunner {
 
   const Capacity& capacity() const { return capacity_; }
 
+  /// Frames have so many numbers; 0: the model reads tokens.
+  std::int64_t features() const { return features_; }
+
   /// The answers in the order of the pieces, of which no two may have the same slot.
   std::vector<PieceAnswer> run(const Context& context, std::span<const Piece> pieces);
+
+  /// The states in a slot, on the host, and states put back into any slot: bit for bit.
+  io::TensorTable state(const Context& context, std::int32_t slot);
+  void set_state(const Context& context, std::int32_t slot, const io::TensorTable& state);
 
  private:
   /// A plan for batches of so many rows, with the tensors that a batch is copied to.
   struct Bucket;
 
+  /// The first row of from_, by name.
+  std::vector<models::StateTensor> first_row() const;
+  /// `slot` on the device.
+  Tensor index_of(const Context& context, std::int32_t slot);
   Bucket& bucket_of(const Context& context, std::int64_t pieces);
   void upload(const Context& context, const Bucket& bucket, std::span<const Piece> pieces,
               std::int64_t time) const;
