@@ -38,6 +38,7 @@ TEST(Convert, WritesEveryFormatAndReadsItBack) {
     const Outcome there =
         place.sluice({"convert", "tagger", "--to", format, "-o", file, "--verify"});
     ASSERT_EQ(there.code, 0) << there.err;
+    EXPECT_NE(there.out.find("Read back from the disk"), std::string::npos) << there.out;
     const Outcome back = place.sluice({"convert", file, "--verify", "--kind", "tagger"});
     EXPECT_EQ(back.code, 0) << back.err;
     EXPECT_NE(back.out.find("model     tagger"), std::string::npos) << back.out;
