@@ -60,9 +60,11 @@ void take_hard_sigmoids(const SourceModel& chain, SourceModel& read) {
 
 std::string form_of(const std::optional<SourceCell>& cell) {
   if (!cell) return "no cell";
-  return fmt::format("{} {} -> {} -> {}, {}, {}, {}", name_of(cell->kind), cell->input,
-                     cell->hidden, cell->output, cell->gate.name, cell->candidate.name,
-                     cell->state.name);
+  std::string form = fmt::format("{} {} -> {} -> {}, {}", name_of(cell->kind), cell->input,
+                                 cell->hidden, cell->output, cell->candidate.name);
+  if (cell->kind != CellKind::kRnn) form += ", " + cell->gate.name;
+  if (cell->kind == CellKind::kLstm) form += ", " + cell->state.name;
+  return form;
 }
 
 /// The kind and the sizes of a layer.

@@ -11,6 +11,7 @@
 #include "interchange/model_chain.h"
 #include "interchange/write_target.h"
 #include "io/checkpoint.h"
+#include "sluice/tagger.h"
 #include "unit/interchange/fixtures.h"
 #include "unit/interchange/random_cell.h"
 #include "unit/support/message_of.h"
@@ -364,6 +365,19 @@ TEST(Convert, RefusesAnswersBeforeItReadsTheFile) {
                        .answers = {"nonlinearity=relu"}});
             }).substr(0, 53),
             "this source does not ask for 'nonlinearity'; it asks ");
+}
+
+/// Its words may be characters: it is given them one by one all the same.
+TEST(Convert, MakesTaggersOfCharacters) {
+  const testing::TemporaryFolder folder;
+  const std::string words = folder.write("words", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk\n");
+  const std::string target = (folder.path() / "model").native();
+  convert(
+      {.source = fixture_path("torch/lstm_tagger.pt").native(), .target = target, .words = words});
+  Tagger tagger = Tagger::load(target);
+  const std::vector<std::vector<std::string>> sentences{{"a", "b", "k"}};
+  const std::vector<TaggedSentence> tagged = tagger.tag(sentences);
+  EXPECT_EQ(tagged.at(0).labels.size(), 3U);
 }
 
 TEST(Convert, ReadsArraysByAMap) {
