@@ -259,6 +259,7 @@ class Conversion {
           io::write_checkpoint(path, input_.made.container, nullptr, &request_.warnings);
         },
         [&](const fs::path& path) {
+          input_.made.container = {};  // There may be no memory for two.
           input_.made.container = io::read_model(path);
           check_source();
         });
