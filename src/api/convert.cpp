@@ -285,7 +285,7 @@ class Conversion {
       for (const auto& layer : exported.chain.layers) report_.layers.push_back(describe(layer));
     }
     if (!exported.chain.pieces.empty()) {
-      report_.found.push_back(
+      report_.found.emplace_back(
           "the ids of the export: those of its words file, where four special ids come first");
     }
     for (const auto& line : exported.chain.account.assumed) report_.assumed.push_back(line);
