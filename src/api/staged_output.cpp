@@ -34,8 +34,11 @@ StagedOutput::~StagedOutput() {
 void StagedOutput::commit() {
   std::vector<fs::path> made;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
-    // The target comes last: who sees it sees the files beside it.
-    made.insert(entry.path() == path_ ? made.end() : made.begin(), entry.path());
+    // The target comes last, which for a checkpoint of TensorFlow is its index: a program that
+    // finds it finds the files beside it.
+    const bool is_target =
+        entry.path() == path_ || entry.path() == fs::path(path_.native() + ".index");
+    made.insert(is_target ? made.end() : made.begin(), entry.path());
   }
   const fs::path parent = folder_.parent_path();
   for (const fs::path& path : made) {
