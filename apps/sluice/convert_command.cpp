@@ -40,7 +40,7 @@ void add_convert(CLI::App& program) {
       ->capture_default_str();
   command->add_flag("--verify", request->verify,
                     "Compare all layers with the source's own equations in double precision, on "
-                    "random input");
+                    "random input, and what was written with what was read");
   command
       ->add_option("--verify-with", request->verify_with,
                    "Have the source's own program run it, too, through Sluice's Python package: "

@@ -34,7 +34,8 @@ struct ConvertRequest {
   std::vector<std::string> answers{};
 
   /// Compares the outputs of all layers with those that the source's own equations give in double
-  /// precision, for random input.
+  /// precision, for random input. With a target, what was written is read back from the disk and
+  /// compared: a checkpoint runs, and a file of another program is computed by its own equations.
   bool verify = false;
   std::uint64_t seed = 1;  ///< of that input
   /// "torch" (TorchScript archives), "keras", "tensorflow" (SavedModels) or "onnxruntime": has that
@@ -52,12 +53,16 @@ struct ConvertReport {
   std::vector<std::string> assumed;    ///< what the source does not say
   std::vector<std::string> left_out;   ///< what the model lacks of the source
   std::optional<CheckReport> check{};  ///< with ConvertRequest::verify
+  /// With ConvertRequest::verify and a target of another program: the largest difference between
+  /// the source and what was written, as its reader reads it back; 0 for a seq2seq, whose tensors
+  /// are equal.
+  std::optional<double> written{};
   /// The largest difference from the program of ConvertRequest::verify_with.
   std::optional<double> difference{};
 };
 
 /// Reads a model of another program and writes it as one of Sluice, or the other way round, or
-/// between two others. Whole or not at all: with `verify`, nothing is written if a layer differs
+/// between two others. Whole or not at all: with `verify`, nothing stays if a layer differs
 /// (ErrorCode::kNumeric, with the layer). Throws Error: ErrorCode::kFormat for damaged files,
 /// kUnsupported, by name, for what Sluice or the target lacks, kInvalidArgument, with the question,
 /// for what the source leaves open.

@@ -24,6 +24,7 @@ class ConvertReport(NamedTuple):
     left_out: list[str]  #: what the model lacks of the source
     check: Optional[CheckReport]  #: with verify
     text: str
+    written: Optional[float] = None  #: largest difference of what was written, read back, from the source
     difference: Optional[float] = None  #: the largest one from the program that verify_with names
 
     def __str__(self) -> str:
@@ -47,7 +48,8 @@ def convert(source: _Path, target: Optional[_Path] = None, *, to: str = "sluice"
     pad, unknown, begin, end: ids with a special meaning; an encoder-decoder reads the first two and writes the others.
     subgraph: the recurrent layer, module or node that is taken alone. map: a file that says what plain arrays are.
     answers: what the source does not say: {"forget_bias": 1}.
-    verify: compare all layers with the source's own equations in double precision, on random input drawn from `seed`.
+    verify: compare all layers with the source's own equations in double precision, on random input drawn from `seed`;
+        what was written is read back from the disk and compared, too.
     verify_with: "torch" (TorchScript archives), "keras", "tensorflow" (SavedModels) or "onnxruntime": the program runs the
         source, too, and the outputs are compared. Words and special ids are left aside meanwhile.
 

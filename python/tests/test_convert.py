@@ -25,7 +25,7 @@ def test_a_state_dict_becomes_a_model(arrays, tmp_path):
     report = sluice.convert(path, tmp_path / "model", verify=True)
     assert report.kind == "features"
     assert report.layers == ["lstm.l0: LSTM 4 -> 6", "fc: linear 6 -> 3"]
-    assert report.check.agrees
+    assert report.check.agrees and report.written is None
     assert report.check.layer("output").largest < 1e-5
     assert any("--set target=classes" in line for line in report.assumed)
     model = sluice.load(tmp_path / "model")
@@ -39,7 +39,8 @@ def test_a_state_dict_becomes_a_model(arrays, tmp_path):
 def test_a_model_becomes_a_state_dict(arrays, tmp_path):
     path, tensors = arrays
     sluice.convert(path, tmp_path / "model")
-    sluice.convert(tmp_path / "model", tmp_path / "back.safetensors", to="torch", verify=True)
+    exported = sluice.convert(tmp_path / "model", tmp_path / "back.safetensors", to="torch", verify=True)
+    assert exported.written == 0 and "Read back from the disk" in exported.text
     report = sluice.convert(tmp_path / "back.safetensors", tmp_path / "again", verify=True)
     assert report.layers == ["stack.l0: LSTM 4 -> 6", "output: linear 6 -> 3"]
     x = numpy.random.default_rng(2).normal(size=(5, INPUTS)).astype("f4")

@@ -4,9 +4,8 @@
 #include <array>
 #include <cmath>
 #include <memory>
-#include <numeric>
-#include <random>
 
+#include "api/conversion_inputs.h"
 #include "base/check.h"
 #include "checking/comparison.h"
 #include "checking/layer_values.h"
@@ -28,7 +27,6 @@ using interchange::SourceModel;
 
 /// Steps of each row, the longest first. Different ones prove that a backward direction starts at a
 /// row's own end.
-using Lengths = std::array<std::int32_t, 4>;
 constexpr Lengths kLengths{24, 17, 2, 1};
 /// For a chaotic source: rounding has no time to grow.
 constexpr Lengths kShortLengths{3, 2, 2, 1};
@@ -43,123 +41,11 @@ constexpr double kRounding = 0x1p-21;
 constexpr double kLargest = 8;
 constexpr auto kRows = static_cast<std::int64_t>(kLengths.size());
 
-/// Random input of the source, and the same as a batch of the model.
-class Inputs {
- public:
-  Inputs(const SourceModel& source, const interchange::Assembled& made, std::uint64_t seed,
-         const Lengths& lengths)
-      : engine_(seed), lengths_(lengths) {
-    for (const std::int32_t length : lengths_) {
-      if (const auto* embedding =
-              std::get_if<interchange::EmbeddingLayer>(&source.layers.front())) {
-        add_ids(length, embedding->table.shape[0], ids_);
-        if (!source.decoder.empty()) {
-          const auto& fed = std::get<interchange::EmbeddingLayer>(source.decoder.front());
-          add_ids(length, fed.table.shape[0], fed_);
-        }
-      } else {
-        add_frames(length, width_of(source.layers.front()));
-      }
-    }
-    make_batch(source, made);
-  }
+using Pair = interchange::Assembled::Pair;
+using Rows = std::vector<std::vector<LayerOutput>>;
 
-  const data::Batch& batch() const { return batch_; }
-  std::vector<LayerOutput> evaluate(const SourceModel& source, std::size_t row,
-                                    const interchange::Noise& noise = {}) const {
-    if (!fed_.empty()) return interchange::evaluate(source, ids_[row], fed_[row], noise);
-    return ids_.empty() ? interchange::evaluate(source, frames_[row], noise)
-                        : interchange::evaluate(source, ids_[row], noise);
-  }
-
- private:
-  static std::int64_t width_of(const interchange::SourceLayer& layer) {
-    if (const auto* recurrent = std::get_if<interchange::RecurrentLayer>(&layer)) {
-      return recurrent->input();
-    }
-    if (const auto* linear = std::get_if<interchange::LinearLayer>(&layer)) {
-      return linear->weight.shape[1];
-    }
-    return std::get<interchange::AffineLayer>(layer).scale.shape[0];
-  }
-
-  void add_ids(std::int64_t length, std::int64_t vocabulary,
-               std::vector<std::vector<std::int64_t>>& rows) {
-    std::uniform_int_distribution<std::int64_t> draw(0, vocabulary - 1);
-    std::vector<std::int64_t>& ids = rows.emplace_back();
-    for (std::int64_t i = 0; i < length; ++i) ids.push_back(draw(engine_));
-  }
-  void add_frames(std::int64_t length, std::int64_t width) {
-    std::normal_distribution<double> draw;
-    Sequence& frames = frames_.emplace_back(interchange::make_sequence(length, width));
-    // Both sides get the same float32 numbers.
-    for (double& value : frames.values) value = static_cast<float>(draw(engine_));
-  }
-
-  void make_batch(const SourceModel& source, const interchange::Assembled& made) {
-    batch_.rows = kRows;
-    const std::int64_t steps = lengths_[0];
-    batch_.source_time = batch_.target_time = steps;
-    batch_.source_lengths.assign(lengths_.begin(), lengths_.end());
-    batch_.target_lengths = batch_.source_lengths;
-    batch_.global_row = {0, 1, 2, 3};
-    const bool pools = std::ranges::any_of(source.layers, [](const auto& layer) {
-      return std::holds_alternative<interchange::PoolingLayer>(layer);
-    });
-    if (pools) {
-      batch_.target_time = 1;
-      batch_.target_lengths.assign(kLengths.size(), 1);
-    }
-    if (ids_.empty()) {
-      const std::int64_t width = frames_.front().width;
-      batch_.features.resize(static_cast<std::size_t>(steps * kRows * width));
-      for_each_step([&](std::size_t row, std::int64_t step, std::size_t place) {
-        const double* from = frames_[row].row(step);
-        std::copy_n(from, width,
-                    batch_.features.begin() + static_cast<std::int64_t>(place) * width);
-      });
-    } else {
-      batch_.source = tokens_of(ids_, made.ids);
-    }
-    if (!fed_.empty()) batch_.target_in = tokens_of(fed_, made.target_ids);
-    if (made.kind == "language_model") {
-      batch_.target_in = std::move(batch_.source);
-      batch_.source.clear();
-      batch_.source_lengths.clear();
-      batch_.source_time = 0;
-    }
-    // Targets count in a loss that nobody reads.
-    const auto targets = static_cast<std::size_t>(batch_.target_time * kRows);
-    batch_.target_out.assign(targets, 0);
-  }
-  /// The model's ids of what the source is given.
-  std::vector<std::int32_t> tokens_of(const std::vector<std::vector<std::int64_t>>& given,
-                                      const std::vector<std::int32_t>& ids) const {
-    std::vector<std::int32_t> tokens(static_cast<std::size_t>(lengths_[0] * kRows));
-    for_each_step([&](std::size_t row, std::int64_t step, std::size_t place) {
-      tokens[place] = ids[static_cast<std::size_t>(given[row][static_cast<std::size_t>(step)])];
-    });
-    return tokens;
-  }
-  template <typename Use>
-  void for_each_step(const Use& use) const {
-    for (std::size_t row = 0; row < lengths_.size(); ++row) {
-      for (std::int64_t step = 0; step < lengths_[row]; ++step) {
-        use(row, step, static_cast<std::size_t>(step * kRows) + row);
-      }
-    }
-  }
-
-  std::mt19937_64 engine_;
-  Lengths lengths_;
-  std::vector<std::vector<std::int64_t>> ids_, fed_;  ///< fed to a decoder
-  std::vector<Sequence> frames_;
-  data::Batch batch_;
-};
-
-/// The numbers of the source's layer as the model lays them out.
-LayerValues reference_of(const LayerValues& like, const interchange::Assembled::Pair& pair,
-                         const std::vector<std::vector<LayerOutput>>& rows) {
+/// The numbers of a chain's layer where the model has them; `like` where it has others.
+LayerValues laid_out(const LayerValues& like, const Pair& pair, const Rows& rows) {
   LayerValues reference = like;
   for (std::size_t row = 0; row < rows.size(); ++row) {
     const Sequence& output = rows[row][pair.source].value;
@@ -177,9 +63,7 @@ LayerValues reference_of(const LayerValues& like, const interchange::Assembled::
 }
 
 /// The largest effect of the disturbance on a layer, relative to the layer's usual number.
-double sensitivity(const interchange::Assembled::Pair& pair,
-                   const std::vector<std::vector<LayerOutput>>& rows,
-                   const std::vector<std::vector<LayerOutput>>& disturbed) {
+double sensitivity(const Pair& pair, const Rows& rows, const Rows& disturbed) {
   double squares = 0, largest = 0, count = 0;
   for (std::size_t row = 0; row < rows.size(); ++row) {
     const std::vector<double>& values = rows[row][pair.source].value.values;
@@ -193,6 +77,51 @@ double sensitivity(const interchange::Assembled::Pair& pair,
   return squares == 0 ? 0 : largest / std::sqrt(squares / count);
 }
 
+/// What the source computes, and with a disturbance.
+struct Reference {
+  Rows rows, disturbed;
+
+  Reference(const ConversionInputs& inputs, const SourceModel& source) {
+    for (std::size_t row = 0; row < kLengths.size(); ++row) {
+      rows.push_back(inputs.evaluate(source, row));
+      disturbed.push_back(inputs.evaluate(source, row, {.size = kRounding, .seed = row + 1}));
+    }
+  }
+};
+
+/// Layers beside those of the source.
+class Comparisons {
+ public:
+  Comparisons(const Reference& reference, const checking::Rounding& rounding)
+      : reference_(reference), comparison_([this, rounding](const LayerValues& layer) {
+          const double usual = checking::tolerance_of(rounding, rounding, layer.sums);
+          return std::max(usual,
+                          kLargest * sensitivity(*pair_, reference_.rows, reference_.disturbed));
+        }) {}
+  Comparisons(const Comparisons&) = delete;
+  Comparisons& operator=(const Comparisons&) = delete;
+
+  void add(const LayerValues& layer, const Pair& pair) {
+    constexpr std::array<std::int64_t, kLengths.size()> kInputs{0, 1, 2, 3};
+    pair_ = &pair;
+    comparison_.add(layer, laid_out(layer, pair, reference_.rows), kInputs);
+  }
+
+  CheckReport report(std::string side, const SourceModel& source) const {
+    CheckReport report;
+    report.side = std::move(side);
+    report.reference = "the equations of " + source.format + ", float64";
+    report.inputs = kRows;
+    report.layers = comparison_.layers();
+    return report;
+  }
+
+ private:
+  const Reference& reference_;
+  const Pair* pair_ = nullptr;  ///< of the layer that is compared now
+  checking::Comparison comparison_;
+};
+
 /// The source without a sigmoid behind its last layer, which the model does not compute either.
 SourceModel without_last_sigmoid(SourceModel source) {
   if (auto* last = std::get_if<interchange::LinearLayer>(&source.layers.back())) {
@@ -203,7 +132,7 @@ SourceModel without_last_sigmoid(SourceModel source) {
 
 CheckReport check_rows(const SourceModel& source, const interchange::Assembled& made,
                        std::uint64_t seed, const Lengths& lengths) {
-  const Inputs inputs(source, made, seed, lengths);
+  const ConversionInputs inputs(source, made, seed, lengths);
   const std::unique_ptr<runtime::Device> device = runtime::open_device("cpu");
   runtime::Context context(*device);
   runtime::use_threads(context, 0);
@@ -227,41 +156,52 @@ CheckReport check_rows(const SourceModel& source, const interchange::Assembled& 
   plan.evaluate(context, plans.arena(), batch, pass);
   context.synchronize();
 
-  std::vector<std::vector<LayerOutput>> rows, disturbed;
-  for (std::size_t row = 0; row < kLengths.size(); ++row) {
-    rows.push_back(inputs.evaluate(source, row));
-    disturbed.push_back(inputs.evaluate(source, row, {.size = kRounding, .seed = row + 1}));
-  }
-  const checking::Rounding rounding = checking::rounding_of(context.precision());
-  const interchange::Assembled::Pair* compared = nullptr;
-  checking::Comparison comparison([&](const LayerValues& layer) {
-    const double usual = checking::tolerance_of(rounding, rounding, layer.sums);
-    return std::max(usual, kLargest * sensitivity(*compared, rows, disturbed));
-  });
-  const std::array<std::int64_t, kLengths.size()> rows_of_batch{0, 1, 2, 3};
-  CheckReport report;
-  for (const interchange::Assembled::Pair& pair : made.pairs) {
+  const Reference reference(inputs, source);
+  Comparisons comparisons(reference, checking::rounding_of(context.precision()));
+  for (const Pair& pair : made.pairs) {
     const LayerValues* layer = recorder.find(pair.layer);
     SLUICE_ASSERT(layer != nullptr);
-    compared = &pair;
-    comparison.add(*layer, reference_of(*layer, pair, rows), rows_of_batch);
+    comparisons.add(*layer, pair);
   }
-  report.side = "the converted model, float32 on the CPU";
-  report.reference = "the equations of " + source.format + ", float64";
-  report.inputs = kRows;
-  report.layers = comparison.layers();
-  return report;
+  return comparisons.report("the converted model, float32 on the CPU", source);
 }
 
-}  // namespace
+CheckReport check_written_rows(const SourceModel& source, const interchange::Assembled& made,
+                               const SourceModel& written, const std::vector<Pair>& written_pairs,
+                               std::uint64_t seed, const Lengths& lengths) {
+  const ConversionInputs inputs(source, made, seed, lengths);
+  Rows rows;
+  for (std::size_t row = 0; row < kLengths.size(); ++row) {
+    rows.push_back(inputs.evaluate_written(written, row));
+  }
+  const Reference reference(inputs, source);
+  // The tensors of both are float32, and those that a conversion folds were rounded again.
+  Comparisons comparisons(reference, checking::rounding_of(runtime::Precision{}));
+  for (std::size_t i = 0; i < made.pairs.size(); ++i) {
+    const Pair& pair = written_pairs[i];
+    SLUICE_ASSERT(pair.layer == made.pairs[i].layer);
+    LayerValues values;
+    values.name = pair.layer;
+    values.steps = rows.front()[pair.source].value.steps;
+    values.rows = kRows;
+    values.width = rows.front()[pair.source].value.width;
+    values.sums = static_cast<std::int64_t>(i) + 1;
+    for (const std::vector<LayerOutput>& row : rows) {
+      values.lengths.push_back(static_cast<std::int32_t>(row[pair.source].value.steps));
+    }
+    values.values.resize(static_cast<std::size_t>(values.steps * kRows * values.width));
+    comparisons.add(laid_out(values, pair, rows), made.pairs[i]);
+  }
+  return comparisons.report("what was written, float64", source);
+}
 
-CheckReport check_conversion(const SourceModel& source, const interchange::Assembled& made,
-                             std::uint64_t seed) {
-  const SourceModel compared = without_last_sigmoid(source);
-  CheckReport report = check_rows(compared, made, seed, kLengths);
+/// A comparison over many steps, or over few where rounding grows from step to step.
+template <typename Check>
+CheckReport proved(const Check& check) {
+  CheckReport report = check(kLengths);
   const auto proves = [](const LayerCheck& layer) { return layer.tolerance <= kMostTolerance; };
   if (std::ranges::all_of(report.layers, proves)) return report;
-  report = check_rows(compared, made, seed, kShortLengths);
+  report = check(kShortLengths);
   for (LayerCheck& layer : report.layers) {
     if (proves(layer)) continue;
     base::fail(ErrorCode::kNumeric,
@@ -270,6 +210,24 @@ CheckReport check_conversion(const SourceModel& source, const interchange::Assem
                layer.name, layer.tolerance, kShortLengths[0]);
   }
   return report;
+}
+
+}  // namespace
+
+CheckReport check_conversion(const SourceModel& source, const interchange::Assembled& made,
+                             std::uint64_t seed) {
+  const SourceModel compared = without_last_sigmoid(source);
+  return proved([&](const Lengths& lengths) { return check_rows(compared, made, seed, lengths); });
+}
+
+CheckReport check_written(const SourceModel& source, const interchange::Assembled& made,
+                          const SourceModel& written,
+                          const std::vector<interchange::Assembled::Pair>& pairs,
+                          std::uint64_t seed) {
+  const SourceModel compared = without_last_sigmoid(source);
+  return proved([&](const Lengths& lengths) {
+    return check_written_rows(compared, made, written, pairs, seed, lengths);
+  });
 }
 
 }  // namespace sluice::api

@@ -8,15 +8,18 @@
 #include <filesystem>
 #include <new>
 
+#include "api/conversion.h"
 #include "api/conversion_check.h"
 #include "api/output_folder.h"
 #include "api/program_check.h"
+#include "api/staged_output.h"
 #include "base/check.h"
 #include "base/suggest.h"
 #include "data/line_reader.h"
 #include "data/tokenizer.h"
 #include "interchange/assemble.h"
 #include "interchange/model_chain.h"
+#include "interchange/read_back.h"
 #include "interchange/read_source.h"
 #include "interchange/source_format.h"
 #include "interchange/write_target.h"
@@ -166,89 +169,168 @@ void refuse_answers(const ConvertRequest& request) {
                request.source);
 }
 
-void require_agreement(const CheckReport& report) {
+/// The check with no layer that differs.
+CheckReport agreed(CheckReport report) {
   const LayerCheck* layer = report.first_to_differ();
-  if (layer == nullptr) return;
+  if (layer == nullptr) return report;
   base::fail(ErrorCode::kNumeric,
-             "layer '{}' differs from the source's own equations by up to {:.2g}, which is more "
-             "than rounding: nothing is written; please report this with the file",
-             layer->name, layer->largest);
+             "layer '{}' of {} differs from {} by up to {:.2g}, which is more than rounding: "
+             "nothing is written; please report this with the file",
+             layer->name, report.side, report.reference, layer->largest);
+}
+
+double largest_of(const CheckReport& report) {
+  double largest = 0;
+  for (const LayerCheck& layer : report.layers) largest = std::max(largest, layer.largest);
+  return largest;
 }
 
 void append(std::string& text, std::string_view title, const std::vector<std::string>& lines) {
   for (const std::string& line : lines) text += fmt::format("{:<9} {}\n", title, line);
 }
 
+/// Goes through the steps of a conversion; each leaves its findings in the report.
+class Conversion {
+ public:
+  Conversion(const ConvertRequest& request, const api::AfterWrite& after_write)
+      : request_(request),
+        after_write_(after_write),
+        format_(interchange::recognize(request.source)),
+        from_sluice_(format_ == SourceFormat::kSluice) {}
+
+  ConvertReport run() {
+    const bool to_sluice = request_.to == "sluice";
+    SLUICE_CHECK(!from_sluice_ || !to_sluice,
+                 "'{}' is a model of Sluice already; say by --to what to make of it",
+                 request_.source);
+    if (from_sluice_) refuse_answers(request_);
+    input_ = read(request_, format_);
+    if (!from_sluice_) describe_source();
+    const bool is_proved_from_disk = to_sluice && !request_.target.empty();
+    if (request_.verify && !from_sluice_ && !is_proved_from_disk) check_source();
+    if (!request_.verify_with.empty()) {
+      SLUICE_CHECK(!from_sluice_, "'{}' is a model of Sluice, which {} does not run; use --verify",
+                   request_.source, request_.verify_with);
+      report_.difference = api::check_with_program(request_);
+    }
+    if (to_sluice) {
+      write_checkpoint();
+    } else {
+      write_export();
+    }
+    return std::move(report_);
+  }
+
+ private:
+  void describe_source() {
+    report_.format = input_.source.format;
+    for (const auto& layer : input_.source.layers) report_.layers.push_back(describe(layer));
+    for (const auto& layer : input_.source.decoder) report_.layers.push_back(describe(layer));
+    report_.found = input_.source.account.found;
+    report_.assumed = input_.source.account.assumed;
+    report_.left_out = input_.source.account.left_out;
+    report_.kind = input_.made.kind;
+  }
+
+  void check_source() {
+    report_.check = agreed(api::check_conversion(input_.source, input_.made, request_.seed));
+  }
+
+  /// Without --verify, straight to the target. With it, the target gets its name when what lies on
+  /// the disk is proved.
+  template <typename Write, typename Prove>
+  void write(const Write& write, const Prove& prove) const {
+    if (request_.target.empty()) return;
+    if (!request_.verify) return write(fs::path(request_.target));
+    api::StagedOutput staged(request_.target);
+    write(staged.path());
+    if (after_write_) after_write_(staged.path());
+    try {
+      prove(staged.path());
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kOutOfMemory) throw;
+      base::fail(error.code(), "what was written is not what was read, and is removed: {}",
+                 error.what());
+    }
+    staged.commit();
+  }
+
+  void write_checkpoint() {
+    write(
+        [&](const fs::path& path) {
+          io::write_checkpoint(path, input_.made.container, nullptr, &request_.warnings);
+        },
+        [&](const fs::path& path) {
+          input_.made.container = {};  // There may be no memory for two.
+          input_.made.container = io::read_model(path);
+          check_source();
+        });
+  }
+
+  void write_export() {
+    const interchange::Export exported = interchange::export_model(
+        input_.made.container, request_.to, from_sluice_ ? request_.subgraph : "");
+    describe_export(exported);
+    if (request_.verify && request_.target.empty() && !exported.chain.layers.empty()) {
+      const CheckReport check =
+          agreed(api::check_conversion(exported.chain, exported.model, request_.seed));
+      if (!report_.check) report_.check = check;
+    }
+    write([&](const fs::path& path) { interchange::write_target(exported, request_.to, path); },
+          [&](const fs::path& path) { prove_export(exported, path); });
+  }
+
+  void describe_export(const interchange::Export& exported) {
+    if (from_sluice_) {
+      report_.format = "a model of Sluice";
+      report_.kind = exported.model.kind;
+      for (const auto& layer : exported.chain.layers) report_.layers.push_back(describe(layer));
+    }
+    if (!exported.chain.pieces.empty()) {
+      report_.found.emplace_back(
+          "the ids of the export: those of its words file, where four special ids come first");
+    }
+    for (const auto& line : exported.chain.account.assumed) report_.assumed.push_back(line);
+    for (const auto& line : exported.chain.account.left_out) report_.left_out.push_back(line);
+  }
+
+  void prove_export(const interchange::Export& exported, const fs::path& path) {
+    const SourceModel back = interchange::read_back(exported, request_.to, path);
+    report_.written = 0;
+    if (back.layers.empty()) return;  // a seq2seq, of which read_back() compares the tensors
+    const CheckReport check = agreed(api::check_conversion(back, exported.model, request_.seed));
+    if (!report_.check) report_.check = check;
+    const SourceModel& source = from_sluice_ ? exported.chain : input_.source;
+    const interchange::Assembled& made = from_sluice_ ? exported.model : input_.made;
+    report_.written = largest_of(
+        agreed(api::check_written(source, made, back, exported.model.pairs, request_.seed)));
+  }
+
+  const ConvertRequest& request_;
+  const api::AfterWrite& after_write_;
+  const SourceFormat format_;
+  const bool from_sluice_;
+  Read input_;
+  ConvertReport report_;
+};
+
 }  // namespace
 
-namespace {
+namespace api {
 
-ConvertReport convert_checked(const ConvertRequest& request) {
-  const SourceFormat format = interchange::recognize(request.source);
-  const bool to_sluice = request.to == "sluice";
-  SLUICE_CHECK(format != SourceFormat::kSluice || !to_sluice,
-               "'{}' is a model of Sluice already; say by --to what to make of it", request.source);
-  if (format == SourceFormat::kSluice) refuse_answers(request);
-  Read input = read(request, format);
-  ConvertReport report;
-  if (format != SourceFormat::kSluice) {
-    report.format = input.source.format;
-    for (const auto& layer : input.source.layers) report.layers.push_back(describe(layer));
-    for (const auto& layer : input.source.decoder) report.layers.push_back(describe(layer));
-    report.found = input.source.account.found;
-    report.assumed = input.source.account.assumed;
-    report.left_out = input.source.account.left_out;
-    report.kind = input.made.kind;
-    if (request.verify) {
-      report.check = api::check_conversion(input.source, input.made, request.seed);
-      require_agreement(*report.check);
-    }
-  }
-  if (!request.verify_with.empty()) {
-    SLUICE_CHECK(format != SourceFormat::kSluice,
-                 "'{}' is a model of Sluice, which {} does not run; use --verify", request.source,
-                 request.verify_with);
-    report.difference = api::check_with_program(request);
-  }
-  if (to_sluice) {
-    if (!request.target.empty()) {
-      io::write_checkpoint(request.target, input.made.container, nullptr, &request.warnings);
-    }
-    return report;
-  }
-  const interchange::Export exported = interchange::export_model(
-      input.made.container, request.to, format == SourceFormat::kSluice ? request.subgraph : "");
-  if (format == SourceFormat::kSluice) {
-    report.format = "a model of Sluice";
-    report.kind = exported.model.kind;
-    for (const auto& layer : exported.chain.layers) report.layers.push_back(describe(layer));
-  }
-  if (!exported.chain.pieces.empty()) {
-    report.found.push_back(
-        "the ids of the export: those of its words file, where four special ids come first");
-  }
-  for (const std::string& line : exported.chain.account.assumed) report.assumed.push_back(line);
-  for (const std::string& line : exported.chain.account.left_out) report.left_out.push_back(line);
-  if (request.verify && !exported.chain.layers.empty()) {
-    const CheckReport there = api::check_conversion(exported.chain, exported.model, request.seed);
-    require_agreement(there);
-    if (!report.check) report.check = there;
-  }
-  if (!request.target.empty()) interchange::write_target(exported, request.to, request.target);
-  return report;
-}
-
-}  // namespace
-
-ConvertReport convert(const ConvertRequest& request) {
+ConvertReport run_conversion(const ConvertRequest& request, const AfterWrite& after_write) {
   check(request);
   try {
-    return convert_checked(request);
+    return Conversion(request, after_write).run();
   } catch (const std::bad_alloc&) {
     base::fail(ErrorCode::kOutOfMemory, "there is too little memory to convert '{}'",
                request.source);
   }
 }
+
+}  // namespace api
+
+ConvertReport convert(const ConvertRequest& request) { return api::run_conversion(request); }
 
 std::string to_text(const ConvertReport& report) {
   std::string text = fmt::format("{:<9} {}\n", "source", report.format);
@@ -258,9 +340,14 @@ std::string to_text(const ConvertReport& report) {
   append(text, "left out", report.left_out);
   if (!report.kind.empty()) text += fmt::format("{:<9} {}\n", "model", report.kind);
   if (report.check) {
-    double largest = 0;
-    for (const LayerCheck& layer : report.check->layers) largest = std::max(largest, layer.largest);
-    text += to_text(*report.check) + fmt::format("The largest difference is {:.2g}.\n", largest);
+    text += to_text(*report.check) +
+            fmt::format("The largest difference is {:.2g}.\n", largest_of(*report.check));
+  }
+  if (report.written) {
+    text += fmt::format(
+        "Read back from the disk, what was written is the same as the source, at most {:.2g} "
+        "apart.\n",
+        *report.written);
   }
   if (report.difference) {
     text += fmt::format("The source's own program computes the same, at most {:.2g} apart.\n",

@@ -143,6 +143,7 @@ class Assembly {
           "no id means an unknown word, so one is read as zeros (say otherwise by --unknown)");
     }
     if (!words.pad) words.pad = padding;
+    words.kind = result_.kind;
     SourceVocabulary vocabulary = vocabulary_of(source_, source_ids(), words, "--words");
     (result_.kind == "language_model" ? tokenizers_.target : tokenizers_.source) =
         vocabulary.tokenizer;

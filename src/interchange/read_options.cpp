@@ -17,7 +17,17 @@ void ReadOptions::answer(std::string_view text) {
   SLUICE_CHECK(is_new, "'{}' is answered twice; leave one out", text.substr(0, equals));
 }
 
+void ReadOptions::limit(std::string_view format, std::span<const std::string_view> keys) {
+  keys_.emplace(keys.begin(), keys.end());
+  for (const auto& [key, value] : answers_) {
+    SLUICE_CHECK(keys_->contains(key), "{} does not ask for '{}'; it may ask for: {}{}", format,
+                 key, keys.empty() ? "nothing" : fmt::format("{}", fmt::join(*keys_, ", ")),
+                 base::did_you_mean(key, keys));
+  }
+}
+
 std::optional<std::string> ReadOptions::find(std::string_view key) const {
+  SLUICE_ASSERT(!keys_ || keys_->contains(key));
   asked_.emplace(key);
   const auto found = answers_.find(key);
   if (found == answers_.end()) return std::nullopt;

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -20,15 +21,21 @@ class ReadOptions {
   /// Adds an answer, "forget_bias=1". Throws ErrorCode::kInvalidArgument unless it is KEY=VALUE
   /// with a key that is new.
   void answer(std::string_view text);
-  /// The answer to a key, for a reader; empty if the caller gave none.
+  /// To be called before a reader opens the file, which may be large: names all keys that it finds.
+  /// Throws ErrorCode::kInvalidArgument, with the list, for an answer to another key. `format` is
+  /// for that message: "a PyTorch file".
+  void limit(std::string_view format, std::span<const std::string_view> keys);
+  /// The answer to a key, for a reader; empty if the caller gave none. The key is one of limit().
   std::optional<std::string> find(std::string_view key) const;
   /// The same of a number; throws ErrorCode::kInvalidArgument for another text.
   std::optional<double> find_number(std::string_view key) const;
-  /// Throws ErrorCode::kInvalidArgument if a key was given that no reader has asked for.
+  /// Throws ErrorCode::kInvalidArgument if a key was given that the reader had no use for: this
+  /// source says it itself.
   void require_all_used() const;
 
  private:
   std::map<std::string, std::string, std::less<>> answers_;
+  std::optional<std::set<std::string_view>> keys_;  ///< those of limit()
   mutable std::set<std::string, std::less<>> asked_;
 };
 

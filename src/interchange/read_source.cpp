@@ -1,5 +1,9 @@
 #include "interchange/read_source.h"
 
+#include <array>
+#include <span>
+#include <string_view>
+
 #include "base/check.h"
 #include "interchange/arrays/array_map.h"
 #include "interchange/arrays/named_arrays.h"
@@ -15,6 +19,43 @@ namespace sluice::interchange {
 namespace {
 
 namespace fs = std::filesystem;
+
+using Keys = std::span<const std::string_view>;
+
+// All keys that readers look for: ReadOptions::find() takes no other.
+constexpr std::array<std::string_view, 7> kTensorKeys{
+    "embedding", "ignore", "nonlinearity", "order", "output", "pooling", "target"};
+constexpr std::array<std::string_view, 4> kKerasKeys{"activation", "hard_sigmoid_slope",
+                                                     "recurrent_activation", "reset_after"};
+constexpr std::array<std::string_view, 16> kTensorflowKeys{
+    "activation",  "backward",          "embedding",     "forget_bias",  "ignore",        "lstm",
+    "opaque_cell", "opaque_directions", "opaque_hidden", "opaque_input", "opaque_layers", "order",
+    "output",      "output_bias",       "pooling",       "rnn"};
+constexpr std::array<std::string_view, 1> kOnnxKeys{"output"};
+constexpr std::array<std::string_view, 2> kPaddleKeys{"output", "params"};
+
+Keys keys_of(SourceFormat format) {
+  switch (format) {
+    case SourceFormat::kSafetensors:
+    case SourceFormat::kTorch:
+    case SourceFormat::kNpz:
+    case SourceFormat::kPickle:
+      return kTensorKeys;
+    case SourceFormat::kKeras:
+      return kKerasKeys;
+    case SourceFormat::kTensorflowCheckpoint:
+    case SourceFormat::kTensorflowGraph:
+    case SourceFormat::kSavedModel:
+      return kTensorflowKeys;
+    case SourceFormat::kOnnx:
+      return kOnnxKeys;
+    case SourceFormat::kPaddle:
+      return kPaddleKeys;
+    case SourceFormat::kSluice:
+      break;
+  }
+  return {};
+}
 
 SourceModel read_arrays(const NamedArrays& arrays, const ReadOptions& options) {
   return options.map.empty() ? read_torch(arrays, options) : read_mapped(arrays, options);
@@ -69,11 +110,12 @@ SourceModel read_by_format(const fs::path& path, SourceFormat format, const Read
              describe(format));
 }
 
-SourceModel read_source(const fs::path& path, SourceFormat format, const ReadOptions& options) {
+SourceModel read_source(const fs::path& path, SourceFormat format, ReadOptions options) {
   const bool has_arrays = format == SourceFormat::kSafetensors || format == SourceFormat::kTorch ||
                           format == SourceFormat::kNpz || format == SourceFormat::kPickle;
   SLUICE_CHECK(options.map.empty() || has_arrays, "--map is for plain arrays; '{}' is {}",
                path.native(), describe(format));
+  options.limit(describe(format), options.map.empty() ? keys_of(format) : Keys());
   SourceModel model = read_by_format(path, format, options);
   options.require_all_used();
   return model;

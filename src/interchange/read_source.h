@@ -12,8 +12,9 @@ namespace sluice::interchange {
 SourceModel read_by_format(const std::filesystem::path& path, SourceFormat format,
                            const ReadOptions& options);
 
-/// The same, and throws ErrorCode::kInvalidArgument for answers that nobody asked for.
+/// The same. Throws ErrorCode::kInvalidArgument before the file is read for answers that the
+/// format never asks for, and after it for those that this source did not need.
 SourceModel read_source(const std::filesystem::path& path, SourceFormat format,
-                        const ReadOptions& options);
+                        ReadOptions options);
 
 }  // namespace sluice::interchange

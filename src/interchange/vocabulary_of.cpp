@@ -86,8 +86,9 @@ SourceVocabulary vocabulary_of(SourceModel& source, std::int64_t count,
   }
   SLUICE_CHECK(!pieces.empty(), "all ids of '{}' are special; there must be one more", source.path);
   const std::set<std::string> distinct(pieces.begin(), pieces.end());
-  // Numbers are words also where there are no more than ten.
-  const bool characters = !options.words.empty() && std::ranges::all_of(pieces, is_one_character) &&
+  // Numbers are words also where there are no more than ten, and a tagger is given its tokens.
+  const bool characters = !options.words.empty() && options.kind != "tagger" &&
+                          std::ranges::all_of(pieces, is_one_character) &&
                           distinct.size() == pieces.size();
   pieces = usable_texts(std::move(pieces), characters, source.account);
   std::string payload;

@@ -66,17 +66,22 @@ bool has_hard_sigmoid(const SourceModel& chain) {
 void write_lines(const fs::path& path, const std::vector<std::string>& lines) {
   if (lines.empty()) return;
   std::string text;
-  for (std::size_t id = 0; id < lines.size(); ++id) {
-    // A character may be a line break itself.
-    const bool is_line = lines[id].find_first_of("\r\n") == std::string::npos;
-    text += (is_line ? lines[id] : "<id" + std::to_string(id) + ">") + "\n";
-  }
+  for (const std::string& line : written_lines(lines)) text += line + "\n";
   io::OutputFile file(path);
   file.write(std::as_bytes(std::span(text)));
   file.commit();
 }
 
 }  // namespace
+
+std::vector<std::string> written_lines(std::vector<std::string> texts) {
+  for (std::size_t id = 0; id < texts.size(); ++id) {
+    // A character may be a line break itself.
+    const bool is_line = texts[id].find_first_of("\r\n") == std::string::npos;
+    if (!is_line) texts[id] = "<id" + std::to_string(id) + ">";
+  }
+  return texts;
+}
 
 Export export_model(const io::Container& container, std::string_view target,
                     std::string_view subgraph) {

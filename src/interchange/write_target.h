@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "interchange/assemble.h"
 #include "interchange/source_model.h"
@@ -31,5 +32,8 @@ Export export_model(const io::Container& container, std::string_view target,
 /// "<path>.labels.txt". Throws ErrorCode::kIo if the disk refuses.
 void write_target(const Export& exported, std::string_view target,
                   const std::filesystem::path& path);
+
+/// The lines of a file of words or labels: their texts, and "<id7>" for one that breaks lines.
+std::vector<std::string> written_lines(std::vector<std::string> texts);
 
 }  // namespace sluice::interchange

@@ -38,6 +38,7 @@ TEST(Convert, WritesEveryFormatAndReadsItBack) {
     const Outcome there =
         place.sluice({"convert", "tagger", "--to", format, "-o", file, "--verify"});
     ASSERT_EQ(there.code, 0) << there.err;
+    EXPECT_NE(there.out.find("Read back from the disk"), std::string::npos) << there.out;
     const Outcome back = place.sluice({"convert", file, "--verify", "--kind", "tagger"});
     EXPECT_EQ(back.code, 0) << back.err;
     EXPECT_NE(back.out.find("model     tagger"), std::string::npos) << back.out;
@@ -54,8 +55,10 @@ TEST(Convert, ExportsTheEncoderOfASeq2seq) {
       {"convert", "run/best", "--to", "onnx", "-o", "x.onnx", "--subgraph", "encoder", "--verify"});
   EXPECT_EQ(part.code, 0) << part.err;
   EXPECT_EQ(place.sluice({"convert", "x.onnx", "--verify"}).code, 0);
-  const Outcome all = place.sluice({"convert", "run/best", "--to", "torch", "-o", "x.pt"});
+  const Outcome all =
+      place.sluice({"convert", "run/best", "--to", "torch", "-o", "x.pt", "--verify"});
   EXPECT_EQ(all.code, 0) << all.err;
+  EXPECT_NE(all.out.find("Read back from the disk"), std::string::npos) << all.out;
 }
 
 }  // namespace

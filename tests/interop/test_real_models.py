@@ -5,7 +5,6 @@ import importlib.util
 import os
 import pickle
 import string
-import tarfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -15,7 +14,7 @@ import onnx_chains
 import pytest
 from interop_cases import assert_same, features_and_ids, outputs_of
 from onnx import TensorProto, helper, numpy_helper
-from packages import file_of, package
+from packages import file_of, unpack
 
 import sluice
 
@@ -38,8 +37,7 @@ MEDAKA = ("r1041_e82_400bps_hac_v6.0.0", "r1041_e82_400bps_hac_variant_v5.0.0", 
 def test_medaka(name, tmp_path):
     import torch
 
-    with tarfile.open(file_of("medaka", "2.2.2", f"medaka/data/{name}_model_pt.tar.gz")) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(file_of("medaka", "2.2.2", f"medaka/data/{name}_model_pt.tar.gz"), tmp_path)
     path = tmp_path / "model" / "weights.pt"
     report = sluice.convert(path, tmp_path / "sluice", verify=True)
     assert report.check.agrees

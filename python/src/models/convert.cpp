@@ -23,6 +23,7 @@ nb::dict to_python(const ConvertReport& report) {
   dict["assumed"] = to_python(report.assumed);
   dict["left_out"] = to_python(report.left_out);
   dict["text"] = to_text(sluice::to_text(report));
+  dict["written"] = report.written;
   dict["check"] = nb::none();
   if (report.check) {
     dict["check"] = nb::make_tuple(to_text(sluice::to_json(*report.check)),

@@ -12,8 +12,31 @@ namespace sluice::interchange::tensorflow {
 
 namespace {
 
+/// Whether `name` is a vector of `width` numbers that nothing else has taken.
+bool is_free_vector(const Variables& variables, std::string_view name, std::int64_t width) {
+  return variables.has(name) && !variables.is_used(name) &&
+         variables.sizes(name) == std::vector<std::int64_t>{width};
+}
+
+/// Inputs that a graph of Sluice normalises.
+void add_normalization(Variables& variables, std::int64_t width, SourceModel& model) {
+  if (!is_free_vector(variables, "input/scale", width)) return;
+  if (!is_free_vector(variables, "input/shift", width)) return;
+  model.layers.emplace_back(AffineLayer{.name = "input",
+                                        .scale = variables.take("input/scale"),
+                                        .shift = variables.take("input/shift")});
+  model.account.find("'input/scale' and 'input/shift': multiplied with and added to the inputs");
+}
+
 /// Variables do not say which steps the dense layer reads.
-void add_pooling(const ReadOptions& options, SourceModel& model) {
+void add_pooling(Variables& variables, const ReadOptions& options, std::int64_t width,
+                 SourceModel& model) {
+  if (is_free_vector(variables, "pooling/query", width)) {
+    model.layers.emplace_back(PoolingLayer{
+        .name = "pooling", .kind = "attention", .query = variables.take("pooling/query")});
+    model.account.find("'pooling/query': pooling by attention, as graphs of Sluice name it");
+    return;
+  }
   const std::string kind = options.find("pooling").value_or("none");
   SLUICE_CHECK(kind == "none" || kind == "last" || kind == "mean" || kind == "max",
                "--set pooling={}: it is none, last, mean or max", kind);
@@ -60,9 +83,10 @@ void add_layers(Variables variables, const ReadOptions& options, const GraphFact
     if (auto embedding = find_embedding(variables, options, input, account)) {
       model.layers.emplace_back(std::move(*embedding));
     }
+    add_normalization(variables, input, model);
   }
   for (RecurrentLayer& layer : layers) model.layers.emplace_back(std::move(layer));
-  if (is_whole) add_pooling(options, model);
+  if (is_whole) add_pooling(variables, options, output, model);
   if (is_whole) {
     if (auto dense = find_output(variables, options, facts, output, account)) {
       model.layers.emplace_back(std::move(*dense));

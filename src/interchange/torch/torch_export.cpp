@@ -30,8 +30,7 @@ void require_torch_cells(const io::Container& model) {
 
 }  // namespace
 
-void write_torch(const io::Container& model, const std::filesystem::path& path) {
-  require_torch_cells(model);
+io::TensorTable torch_tensors(const io::Container& model) {
   io::TensorTable table;
   for (const auto& [name, tensor] : model.tensors) {
     if (name.ends_with(".scale") &&
@@ -41,6 +40,12 @@ void write_torch(const io::Container& model, const std::filesystem::path& path) 
     const std::vector<float> values = model_files::stored_values(model, name, tensor.shape);
     table.add(name, HostTensor::copy_of<float>(values, tensor.shape));
   }
+  return table;
+}
+
+void write_torch(const io::Container& model, const std::filesystem::path& path) {
+  require_torch_cells(model);
+  const io::TensorTable table = torch_tensors(model);
   if (path.extension() != ".safetensors") {
     io::formats::write_torch_state_dict(path, table);
     return;

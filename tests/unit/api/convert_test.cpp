@@ -6,12 +6,15 @@
 #include <fstream>
 #include <sstream>
 
+#include "api/conversion.h"
 #include "api/conversion_check.h"
 #include "data/line_reader.h"
 #include "interchange/assemble.h"
 #include "interchange/model_chain.h"
+#include "interchange/write_target.h"
 #include "io/checkpoint.h"
 #include "sluice/sequence_model.h"
+#include "sluice/tagger.h"
 #include "unit/interchange/fixtures.h"
 #include "unit/interchange/random_cell.h"
 #include "unit/support/message_of.h"
@@ -253,6 +256,152 @@ TEST(Convert, TakesTheWordsBesideASource) {
       convert({.source = first + ".onnx", .target = second, .kind = "tagger"});
   EXPECT_EQ(report.found.back(), "the words, in '" + first + ".onnx.words.txt'");
   EXPECT_EQ(io::read_model(second).blobs, io::read_model(first).blobs);
+}
+
+/// Bytes of all files below a folder that are those of the number become those of its negative.
+int negate_in_files(const std::filesystem::path& folder, float number) {
+  int found = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    const std::string pattern(reinterpret_cast<const char*>(&number), sizeof(number));
+    for (std::size_t at = bytes.find(pattern); at != std::string::npos;
+         at = bytes.find(pattern, at + 1)) {
+      bytes[at + 3] = static_cast<char>(bytes[at + 3] ^ '\x80');
+      ++found;
+    }
+    std::ofstream(entry.path(), std::ios::binary) << bytes;
+  }
+  return found;
+}
+
+const std::pair<const char*, const char*> kTargets[]{
+    {"sluice", "x"},   {"torch", "x.pt"},    {"torch", "x.safetensors"},
+    {"keras", "x.h5"}, {"keras", "x.keras"}, {"tf1", "x.ckpt"},
+    {"pb", "x.pb"},    {"savedmodel", "x"},  {"onnx", "x.onnx"}};
+
+ConvertRequest verified(const std::string& source, const std::filesystem::path& target,
+                        const std::string& to) {
+  ConvertRequest request{.source = source, .target = target.native(), .to = to};
+  request.verify = true;
+  return request;
+}
+
+TEST(Convert, ProvesTheFilesThatItWrites) {
+  const testing::TemporaryFolder folder;
+  const std::string model = (folder.path() / "model").native();
+  const std::string source = fixture_path("torch/lstm_tagger.pt").native();
+  convert({.source = source, .target = model});
+  for (const auto& [to, file] : kTargets) {
+    for (const std::string& from : {source, model}) {
+      if (to == std::string("sluice") && from == model) continue;
+      SCOPED_TRACE(::testing::Message() << from << " to " << file);
+      const testing::TemporaryFolder out;
+      const ConvertReport report = convert(verified(from, out.path() / file, to));
+      ASSERT_TRUE(report.check.has_value());
+      EXPECT_TRUE(report.check->agrees());
+      EXPECT_EQ(report.written.has_value(), to != std::string("sluice"));
+      EXPECT_LT(report.written.value_or(0), 1e-6);
+    }
+  }
+}
+
+/// A bit of a weight that changes on its way to the disk.
+TEST(Convert, KeepsNoFileWithAnotherWeight) {
+  const testing::TemporaryFolder folder;
+  const std::string model = (folder.path() / "model").native();
+  const std::string source = fixture_path("torch/lstm_tagger.pt").native();
+  convert({.source = source, .target = model});
+  const io::Container made = io::read_model(model);
+  const float weight = made.tensors.find("recurrent.weight_hh_l0")->values<float>()[3];
+  for (const auto& [to, file] : kTargets) {
+    SCOPED_TRACE(file);
+    const testing::TemporaryFolder out;
+    int negated = 0;
+    EXPECT_NE(message_of([&, name = file, format = to] {
+                api::run_conversion(verified(source, out.path() / name, format),
+                                    [&](const auto& path) {
+                                      negated = negate_in_files(path.parent_path(), weight);
+                                    });
+              }).find("what was written is not what was read, and is removed: "),
+              std::string::npos);
+    EXPECT_GT(negated, 0);
+    EXPECT_TRUE(std::filesystem::is_empty(out.path()));
+  }
+}
+
+/// A writer whose table of gates is wrong: its file is whole, and its reader has no complaint.
+TEST(Convert, KeepsNoFileWithGatesInAnotherOrder) {
+  const testing::TemporaryFolder folder;
+  const std::string model = (folder.path() / "model").native();
+  const std::string source = fixture_path("torch/lstm_tagger.pt").native();
+  convert({.source = source, .target = model});
+  const auto swap_columns = [](SourceCell& cell, const char* name) {
+    io::HostTensor& tensor = cell.tensors.at(name);
+    const auto values = tensor.values<float>();
+    const std::int64_t columns = tensor.shape[1], gate = columns / 4;
+    for (std::int64_t row = 0; row < tensor.shape[0]; ++row) {
+      for (std::int64_t i = 0; i < gate; ++i) {
+        std::swap(values[static_cast<std::size_t>(row * columns + i)],
+                  values[static_cast<std::size_t>(row * columns + gate + i)]);
+      }
+    }
+  };
+  for (const auto& [to, file, names] :
+       {std::tuple<const char*, const char*, std::vector<const char*>>{
+            "keras", "x.h5", {"kernel", "recurrent_kernel"}},
+        {"tf1", "x.ckpt", {"kernel"}},
+        {"pb", "x.pb", {"kernel"}}}) {
+    SCOPED_TRACE(file);
+    Export exported = export_model(io::read_model(model), to, "");
+    for (SourceLayer& layer : exported.chain.layers) {
+      auto* recurrent = std::get_if<RecurrentLayer>(&layer);
+      if (recurrent == nullptr) continue;
+      for (const char* name : names) swap_columns(*recurrent->forward, name);
+      break;
+    }
+    const testing::TemporaryFolder out;
+    const std::string message = message_of([&, name = file, format = to] {
+      api::run_conversion(verified(source, out.path() / name, format), [&](const auto& path) {
+        for (const auto& entry : std::filesystem::directory_iterator(path.parent_path())) {
+          std::filesystem::remove_all(entry.path());
+        }
+        write_target(exported, format, path);
+      });
+    });
+    EXPECT_NE(message.find("differs from the equations of"), std::string::npos) << message;
+    EXPECT_TRUE(std::filesystem::is_empty(out.path()));
+  }
+}
+
+TEST(Convert, RefusesAnswersBeforeItReadsTheFile) {
+  const testing::TemporaryFolder folder;
+  // Only the first bytes are those of a model.
+  const std::string source = folder.write("model.h5", "\x89HDF\r\n\x1a\n");
+  EXPECT_EQ(
+      message_of([&] { convert({.source = source, .target = "", .answers = {"reset_aftr=1"}}); }),
+      "a Keras file does not ask for 'reset_aftr'; it may ask for: activation, "
+      "hard_sigmoid_slope, recurrent_activation, reset_after; did you mean 'reset_after'?");
+  EXPECT_EQ(message_of([&] {
+              convert({.source = fixture_path("torch/lstm_tagger.pt").native(),
+                       .target = "",
+                       .answers = {"nonlinearity=relu"}});
+            }).substr(0, 53),
+            "this source does not ask for 'nonlinearity'; it asks ");
+}
+
+/// Its words may be characters: it is given them one by one all the same.
+TEST(Convert, MakesTaggersOfCharacters) {
+  const testing::TemporaryFolder folder;
+  const std::string words = folder.write("words", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk\n");
+  const std::string target = (folder.path() / "model").native();
+  convert(
+      {.source = fixture_path("torch/lstm_tagger.pt").native(), .target = target, .words = words});
+  Tagger tagger = Tagger::load(target);
+  const std::vector<std::vector<std::string>> sentences{{"a", "b", "k"}};
+  const std::vector<TaggedSentence> tagged = tagger.tag(sentences);
+  EXPECT_EQ(tagged.at(0).labels.size(), 3U);
 }
 
 TEST(Convert, ReadsArraysByAMap) {

@@ -74,6 +74,25 @@ TEST(TensorflowWriter, WritesGraphsThatComputeTheSame) {
   }
 }
 
+/// Their variables have the names of this writer alone.
+TEST(TensorflowWriter, WritesNormalizationAndAttentionThatItsReaderKnows) {
+  const testing::TemporaryFolder folder;
+  RandomNumbers random(4);
+  SourceModel model = random_chain(40, {.directions = "both", .has_embedding = false});
+  const SourceLayer dense = model.layers.back();
+  model.layers.back() = PoolingLayer{"pooling", "attention", random.tensor({10})};
+  model.layers.push_back(dense);
+  model.layers.insert(model.layers.begin(),
+                      AffineLayer{"input", random.tensor({3}), random.tensor({3})});
+  write_frozen_graph(model, folder.path() / "model.pb");
+  write_saved_model_folder(model, folder.path() / "saved");
+  for (const char* file : {"model.pb", "saved"}) {
+    const SourceModel back = read_tensorflow_graph(folder.path() / file, {});
+    ASSERT_EQ(back.layers.size(), model.layers.size());
+    EXPECT_LT(largest_difference(output_of(back), output_of(model)), kTolerance);
+  }
+}
+
 TEST(TensorflowWriter, WritesStacksOfDifferentLayers) {
   const testing::TemporaryFolder folder;
   SourceModel model = random_chain(6, {.directions = "both", .has_output = false});
