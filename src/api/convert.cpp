@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <memory>
 #include <new>
 
 #include "api/conversion_check.h"
@@ -21,6 +22,7 @@
 #include "interchange/source_format.h"
 #include "interchange/write_target.h"
 #include "io/checkpoint.h"
+#include "runtime/device.h"
 
 namespace sluice {
 namespace {
@@ -43,8 +45,15 @@ std::vector<std::string> lines_of(const std::string& path) {
   return path.empty() ? std::vector<std::string>() : data::read_lines(path);
 }
 
-interchange::ReadOptions read_options(const ConvertRequest& request) {
+/// The GPU whose cuDNN is asked; null: none.
+std::unique_ptr<runtime::Device> open_gpu(const ConvertRequest& request) {
+  if (request.device == "cpu") return nullptr;
+  return runtime::open_device(request.device);
+}
+
+interchange::ReadOptions read_options(const ConvertRequest& request, runtime::Device* device) {
   interchange::ReadOptions options;
+  options.set_device(device);
   options.subgraph = request.subgraph;
   options.map = request.map;
   for (const std::string& answer : request.answers) options.answer(answer);
@@ -114,15 +123,18 @@ std::string describe(const interchange::SourceLayer& layer) {
 struct Read {
   SourceModel source;
   interchange::Assembled made;
+  bool asked_for_device = false;
 };
 
-Read read(const ConvertRequest& request, SourceFormat format) {
+Read read(const ConvertRequest& request, SourceFormat format, runtime::Device* device) {
   Read result;
   if (format == SourceFormat::kSluice) {
     result.made.container = io::read_model(request.source);
     return result;
   }
-  result.source = interchange::read_source(request.source, format, read_options(request));
+  const interchange::ReadOptions read_options = sluice::read_options(request, device);
+  result.source = interchange::read_source(request.source, format, read_options);
+  result.asked_for_device = read_options.asked_for_device();
   interchange::AssembleOptions options = assemble_options(request);
   const bool reads_ids =
       std::holds_alternative<interchange::EmbeddingLayer>(result.source.layers.front());
@@ -148,7 +160,7 @@ void check(const ConvertRequest& request) {
   }
   api::prepare_output_folder(request.target);
   if (request.to == "sluice") return;
-  for (const std::string_view beside : {".words.txt", ".labels.txt", ".index"}) {
+  for (const std::string_view beside : {".words.txt", ".labels.txt", ".index", ".toml"}) {
     api::prepare_output_folder(request.target + std::string(beside));
   }
 }
@@ -182,13 +194,27 @@ void append(std::string& text, std::string_view title, const std::vector<std::st
 
 namespace {
 
+/// Says whose layout the packed buffers of a target have.
+void account_for_layout(const runtime::Device* device, ConvertReport& report) {
+  if (device != nullptr) {
+    report.found.push_back("the layout of the packed buffer, as cuDNN has it on " + device->name());
+    return;
+  }
+  report.assumed.push_back(
+      "the layout of the packed buffer is that of cuDNN's standard algorithm (say --device cuda on "
+      "a machine with a GPU to ask cuDNN)");
+}
+
 ConvertReport convert_checked(const ConvertRequest& request) {
   const SourceFormat format = interchange::recognize(request.source);
   const bool to_sluice = request.to == "sluice";
   SLUICE_CHECK(format != SourceFormat::kSluice || !to_sluice,
                "'{}' is a model of Sluice already; say by --to what to make of it", request.source);
   if (format == SourceFormat::kSluice) refuse_answers(request);
-  Read input = read(request, format);
+  const std::unique_ptr<runtime::Device> device = open_gpu(request);
+  Read input = read(request, format, device.get());
+  SLUICE_CHECK(device == nullptr || request.to == "cudnn" || input.asked_for_device,
+               "--device is for packed buffers of cuDNN, and '{}' has none", request.source);
   ConvertReport report;
   if (format != SourceFormat::kSluice) {
     report.format = input.source.format;
@@ -232,7 +258,10 @@ ConvertReport convert_checked(const ConvertRequest& request) {
     require_agreement(there);
     if (!report.check) report.check = there;
   }
-  if (!request.target.empty()) interchange::write_target(exported, request.to, request.target);
+  if (request.to == "cudnn") account_for_layout(device.get(), report);
+  if (!request.target.empty()) {
+    interchange::write_target(exported, request.to, request.target, device.get());
+  }
   return report;
 }
 

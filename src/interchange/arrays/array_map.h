@@ -29,6 +29,18 @@ namespace sluice::interchange {
 ///   bias = "fc_b"                   # may be left out
 ///   activation = "softmax"          # or linear, the default
 ///
+/// A layer may be one or more that cuDNN has packed into one buffer (cudnn_layout.h):
+///
+///   [[layer]]
+///   cudnn_buffer = "weights"        # one axis
+///   cell = "lstm"                   # gru, rnn_tanh or rnn_relu
+///   input = 40
+///   hidden = 512
+///   layers = 2                      # 1 if left out, as are directions
+///   directions = 2
+///   projection = 128                # none if left out
+///   biases = "both"                 # the default; or none, input, recurrent
+///
 /// A list of names in place of a name joins arrays along the first axis, one a gate. With
 /// `transposed = true`, matrices have their inputs first. A layer may have `forget_bias` (a number
 /// added to f), `hard_sigmoid = 0.2` (its slope), `keeps_by_complement = true` (h' = (1 - z) h + z
