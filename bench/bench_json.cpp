@@ -38,6 +38,7 @@ std::string to_json(const std::vector<BenchResult>& results) {
       row["recurrent_dropout"] = shape.recurrent_dropout;
       row["peepholes"] = shape.peepholes;
       row["layer_norm"] = shape.layer_norm;
+      row["hard_sigmoid"] = shape.hard_sigmoid;
     }
     row["seed"] = shape.seed;
     row["device"] = shape.device;

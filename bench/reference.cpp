@@ -104,6 +104,7 @@ HostResults oracle_results(const BenchShape& shape, const HostData& data, Pass p
   stack.directions = shape.directions;
   stack.peepholes = shape.peepholes;
   stack.layer_norm = shape.layer_norm;
+  stack.hard_sigmoid = shape.hard_sigmoid;
   const kernels::recurrent::Descriptor descriptor = shape.descriptor(pass != Pass::kForward);
   for (std::int64_t layer = 0; descriptor.projects() && layer < shape.layers; ++layer) {
     stack.projection.push_back(descriptor.output_of(layer));

@@ -12,11 +12,11 @@ namespace recurrent = kernels::recurrent;
 
 namespace {
 
-constexpr std::array<std::string_view, 18> kKeys{
-    "cell",      "time",       "batch",  "input",      "hidden",
-    "layers",    "directions", "dtype",  "projection", "lengths",
-    "seed",      "device",     "pass",   "reset",      "recurrent_dropout",
-    "peepholes", "layer_norm", "zoneout"};
+constexpr std::array<std::string_view, 19> kKeys{
+    "cell",      "time",       "batch",   "input",       "hidden",
+    "layers",    "directions", "dtype",   "projection",  "lengths",
+    "seed",      "device",     "pass",    "reset",       "recurrent_dropout",
+    "peepholes", "layer_norm", "zoneout", "hard_sigmoid"};
 
 bool parse_lengths(std::string_view text) {
   SLUICE_CHECK(text == "full" || text == "uniform", "'{}' is neither full nor uniform", text);
@@ -64,6 +64,8 @@ void set_key(BenchShape& shape, std::string_view key, std::string_view value) {
     shape.peepholes = parse_switch(value);
   } else if (key == "layer_norm") {
     shape.layer_norm = parse_switch(value);
+  } else if (key == "hard_sigmoid") {
+    shape.hard_sigmoid = parse_switch(value);
   } else if (key == "reset") {
     shape.reset = parse_rate(value);
   } else if (key == "zoneout") {
@@ -122,6 +124,7 @@ recurrent::Descriptor BenchShape::descriptor(bool training) const {
   d.zoneout_h = zoneout;
   d.zoneout_c = cell == recurrent::CellType::kLstm ? zoneout : 0;
   d.recurrent_dropout = recurrent_dropout;
+  d.hard_sigmoid = hard_sigmoid;
   return d;
 }
 

@@ -41,6 +41,7 @@ struct BenchShape {
   double recurrent_dropout = 0;  ///< rate, in training
   bool peepholes = false;        ///< peepholes=on
   bool layer_norm = false;       ///< layer_norm=on
+  bool hard_sigmoid = false;     ///< hard_sigmoid=on
 
   bool operator==(const BenchShape&) const = default;
 

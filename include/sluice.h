@@ -157,6 +157,7 @@ typedef struct sluice_recurrent_options {
   double zoneout_c; /* the same of c, LSTM only */
   double recurrent_dropout;   /* rate of h in the recurrent product, when training */
   const char* implementation; /* NULL or "auto"; or a name that sluice_recurrent_explain says */
+  int hard_sigmoid;           /* LSTM and GRUs: gates are clip(0.2 a + 0.5, 0, 1) */
 } sluice_recurrent_options;
 
 typedef struct sluice_recurrent sluice_recurrent;

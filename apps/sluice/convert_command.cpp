@@ -36,7 +36,8 @@ void add_convert(CLI::App& program) {
                       "What to make: a checkpoint folder, or the target's file, folder or prefix; "
                       "without it, the source is only described");
   command->add_option("--to", request->to, "The format to write")
-      ->check(CLI::IsMember({"sluice", "torch", "keras", "tf1", "pb", "savedmodel", "onnx"}))
+      ->check(
+          CLI::IsMember({"sluice", "torch", "keras", "tf1", "pb", "savedmodel", "onnx", "cudnn"}))
       ->capture_default_str();
   command->add_flag("--verify", request->verify,
                     "Compare all layers with the source's own equations in double precision, on "
@@ -60,7 +61,13 @@ void add_convert(CLI::App& program) {
       "Take only this recurrent layer, module or node, and in ONNX and Paddle those that "
       "directly follow it, as a model of features");
   command->add_option("--map", request->map,
-                      "A file (TOML) that says what the arrays of an .npz file or a pickle are");
+                      "A file (TOML) that says what the arrays of an .npz or .npy file or a "
+                      "pickle are");
+  command
+      ->add_option("--device", request->device,
+                   "cuda or cuda:N: cuDNN on that GPU says how its packed buffer of weights is "
+                   "laid out; cpu: its documented layout")
+      ->capture_default_str();
   add_vocabulary_options(*command, *request);
   command->footer(
       "Reads PyTorch (.pt, .safetensors), Keras (.keras, .h5), TensorFlow (checkpoints, frozen\n"

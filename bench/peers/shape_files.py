@@ -17,7 +17,7 @@ class Shape:
     # What a key's text may be, and the least a number may be where that is not 1.
     CHOICES = {"cell": list(GATES), "dtype": DTYPES, "lengths": ["full", "uniform"],
                "pass": ["all", "forward"], "directions": ["1", "2"],
-              "peepholes": ["on", "off"], "layer_norm": ["on", "off"]}
+              "peepholes": ["on", "off"], "layer_norm": ["on", "off"], "hard_sigmoid": ["on", "off"]}
     LEAST = {"projection": 0, "seed": 0}
 
     name: str
@@ -39,6 +39,7 @@ class Shape:
     recurrent_dropout: float = 0.0
     peepholes: str = "off"
     layer_norm: str = "off"
+    hard_sigmoid: str = "off"
 
     def check(self):
         if self.projection and self.cell != "lstm":
@@ -50,7 +51,7 @@ class Shape:
     def has_extras(self):
         """Whether cells have more than their equations, which no peer's have."""
         rates = self.reset or self.zoneout or self.recurrent_dropout
-        return bool(rates or self.peepholes == "on" or self.layer_norm == "on")
+        return bool(rates or "on" in (self.peepholes, self.layer_norm, self.hard_sigmoid))
 
     @property
     def gates(self):

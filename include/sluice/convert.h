@@ -16,7 +16,7 @@ struct ConvertRequest {
   /// A checkpoint folder of Sluice, or the file, folder or prefix of another program; must not be
   /// there yet. Empty: nothing is written.
   std::string target;
-  std::string to = "sluice";  ///< sluice, torch, keras, tf1, pb, savedmodel or onnx
+  std::string to = "sluice";  ///< sluice, torch, keras, tf1, pb, savedmodel, onnx or cudnn
 
   /// "features", "language_model", "tagger", "classifier" or "seq2seq"; empty: told by the layers.
   std::string kind{};
@@ -30,6 +30,9 @@ struct ConvertRequest {
   /// The recurrent layer, module or node that is taken alone, as a model of features; or empty.
   std::string subgraph{};
   std::string map{};  ///< a file that says what plain arrays are; or empty
+  /// "cuda" or "cuda:N": cuDNN on that GPU says how its packed buffer of weights is laid out, in a
+  /// source or for the target cudnn. "cpu": its documented layout.
+  std::string device = "cpu";
   /// Answers to questions that the source leaves open, each "KEY=VALUE": "forget_bias=1".
   std::vector<std::string> answers{};
 

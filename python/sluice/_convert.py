@@ -36,12 +36,12 @@ def convert(source: _Path, target: Optional[_Path] = None, *, to: str = "sluice"
             pad: Optional[int] = None, unknown: Optional[int] = None, begin: Optional[int] = None, end: Optional[int] = None,
             subgraph: Optional[str] = None, map: Optional[_Path] = None,
             answers: Optional[Mapping[str, object]] = None, verify: bool = False, seed: int = 1,
-            verify_with: Optional[str] = None) -> ConvertReport:
+            verify_with: Optional[str] = None, device: str = "cpu") -> ConvertReport:
     """Brings a model from another program, or takes one there, as `sluice convert` does (docs/interchange.md).
 
     source: a file, a folder, or the prefix of a checkpoint of TensorFlow; its content tells the format.
     target: what to make: a checkpoint folder, or the target's file, folder or prefix. None: the source is described.
-    to: "sluice", "torch", "keras", "tf1", "pb", "savedmodel" or "onnx".
+    to: "sluice", "torch", "keras", "tf1", "pb", "savedmodel", "onnx" or "cudnn".
     kind: "features", "language_model", "tagger", "classifier" or "seq2seq"; None: told by the layers.
     words, labels: files with the text of each id, or the name of each label, a line each in their order.
     target_words: the same as words of what an encoder-decoder writes.
@@ -52,12 +52,15 @@ def convert(source: _Path, target: Optional[_Path] = None, *, to: str = "sluice"
         what was written is read back from the disk and compared, too.
     verify_with: "torch" (TorchScript archives), "keras", "tensorflow" (SavedModels) or "onnxruntime": the program runs the
         source, too, and the outputs are compared. Words and special ids are left aside meanwhile.
+    device: "cuda" or "cuda:N": cuDNN on that GPU says how its packed buffer of weights is laid out. "cpu": its documented
+        layout.
 
     Raises sluice.Error: with verify and verify_with also if outputs differ; then nothing is written.
     """
     names = {"source": os.fspath(source), "target": os.fspath(target or ""), "to": to, "kind": kind or "",
              "words": os.fspath(words or ""), "labels": os.fspath(labels or ""),
-             "target_words": os.fspath(target_words or ""), "subgraph": subgraph or "", "map": os.fspath(map or "")}
+             "target_words": os.fspath(target_words or ""), "subgraph": subgraph or "", "map": os.fspath(map or ""),
+             "device": device}
     check_names(**names)
     pairs = [f"{key}={value}" for key, value in (answers or {}).items()]
     given = {"pad": pad, "unknown": unknown, "begin": begin, "end": end, "answers": pairs, "verify": bool(verify),

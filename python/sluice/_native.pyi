@@ -168,6 +168,7 @@ class Plan:
         zoneout_c: float = 0.0,
         recurrent_dropout: float = 0.0,
         implementation: str = "auto",
+        hard_sigmoid: bool = False,
     ) -> None: ...
     @property
     def stream(self) -> Stream: ...

@@ -73,6 +73,7 @@ class Stack:
     dtype: of x and y: None is that of the weights. "bfloat16" and "float16" also take float32 weights.
     training: backward will be called. Only then do dropout (between layers) and recurrent_dropout act, and zoneout
         draws; else zoneout takes its expectation.
+    hard_sigmoid: gates of an LSTM or a GRU are clip(0.2 a + 0.5, 0, 1), as in Keras before version 3.
     implementation: "auto", or a name that explain() has.
     plans: the most plans to keep; each is for a rounded number of time steps and rows.
     stream: a cudaStream_t as an integer; 0 is CUDA's default stream. Work is queued there and calls return at once. It
@@ -84,7 +85,8 @@ class Stack:
     def __init__(self, cell: str, weights: Mapping[str, Array], *, bidirectional: bool | None = None,
                  batch_first: bool = False, dtype: Any = None, training: bool = False, dropout: float = 0.0,
                  zoneout_h: float = 0.0, zoneout_c: float = 0.0, recurrent_dropout: float = 0.0,
-                 implementation: str = "auto", plans: int = 8, stream: int | None = None) -> None:
+                 hard_sigmoid: bool = False, implementation: str = "auto", plans: int = 8,
+                 stream: int | None = None) -> None:
         self._memory = memory = memory_for(weights, stream)
         arrays = {name: memory.array(array, name) for name, array in weights.items()}
         self._lock = threading.Lock()
@@ -95,7 +97,7 @@ class Stack:
         options = {**self._layout.plan_options(), "dtype": self._dtype.name, "weight_dtype": self._weight_dtype.name,
                    "training": training, "strided": batch_first, "dropout": float(dropout), "zoneout_h": float(zoneout_h),
                    "zoneout_c": float(zoneout_c), "recurrent_dropout": float(recurrent_dropout),
-                   "implementation": implementation}
+                   "hard_sigmoid": bool(hard_sigmoid), "implementation": implementation}
         self._plans = Plans(memory.stream, options, memory.allocate, plans)
         self._run = None
         self._version = 0

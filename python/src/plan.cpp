@@ -118,7 +118,7 @@ namespace {
 sluice_recurrent_options numbers(std::int64_t directions, std::int64_t time, std::int64_t rows,
                                  bool tf32, bool training, bool strided, double dropout,
                                  bool resets, bool peepholes, bool layer_norm, double zoneout_h,
-                                 double zoneout_c, double recurrent_dropout) {
+                                 double zoneout_c, double recurrent_dropout, bool hard_sigmoid) {
   sluice_recurrent_options options = SLUICE_INIT(sluice_recurrent_options);
   options.directions = directions;
   options.time = time;
@@ -133,6 +133,7 @@ sluice_recurrent_options numbers(std::int64_t directions, std::int64_t time, std
   options.zoneout_h = zoneout_h;
   options.zoneout_c = zoneout_c;
   options.recurrent_dropout = recurrent_dropout;
+  options.hard_sigmoid = hard_sigmoid;
   return options;
 }
 
@@ -143,7 +144,7 @@ void construct(Plan* self, std::shared_ptr<Stream> stream, std::string cell, std
                std::optional<std::string> weight_dtype, std::optional<std::string> cell_dtype,
                bool tf32, bool training, bool strided, double dropout, bool resets, bool peepholes,
                bool layer_norm, double zoneout_h, double zoneout_c, double recurrent_dropout,
-               std::string implementation) {
+               std::string implementation, bool hard_sigmoid) {
   const PlanOptions options{
       std::move(cell),
       input,
@@ -154,7 +155,7 @@ void construct(Plan* self, std::shared_ptr<Stream> stream, std::string cell, std
       std::move(cell_dtype),
       std::move(implementation),
       numbers(directions, time, rows, tf32, training, strided, dropout, resets, peepholes,
-              layer_norm, zoneout_h, zoneout_c, recurrent_dropout)};
+              layer_norm, zoneout_h, zoneout_c, recurrent_dropout, hard_sigmoid)};
   new (self) Plan(std::move(stream), options);
 }
 
@@ -170,7 +171,8 @@ void bind_plan(nb::module_& module) {
            "dtype"_a = "float32", "weight_dtype"_a = nb::none(), "cell_dtype"_a = nb::none(),
            "tf32"_a = false, "training"_a = false, "strided"_a = false, "dropout"_a = 0.0,
            "resets"_a = false, "peepholes"_a = false, "layer_norm"_a = false, "zoneout_h"_a = 0.0,
-           "zoneout_c"_a = 0.0, "recurrent_dropout"_a = 0.0, "implementation"_a = "auto")
+           "zoneout_c"_a = 0.0, "recurrent_dropout"_a = 0.0, "implementation"_a = "auto",
+           "hard_sigmoid"_a = false)
       .def_prop_ro("stream", &Plan::stream)
       .def_prop_ro("implementation", &Plan::implementation)
       .def("explain", &Plan::explain,

@@ -9,11 +9,15 @@ def sigmoid(a):
     return 1 / (1 + np.exp(-a))
 
 
+def hard_sigmoid(a):
+    return np.clip(0.2 * a + 0.5, 0, 1)
+
+
 def norm(v):
     return (v - v.mean()) / np.sqrt(v.var() + 1e-5)
 
 
-def lstm_step(w, x, h, c):
+def lstm_step(w, x, h, c, sigmoid=sigmoid):
     if "gain_ih" in w:
         a = w["gain_ih"] * norm(w["weight_ih"] @ x) + w["gain_hh"] * norm(w["weight_hh"] @ h) + w["bias_ih"] + w["bias_hh"]
     else:
@@ -27,7 +31,7 @@ def lstm_step(w, x, h, c):
     return (w["weight_hr"] @ h if "weight_hr" in w else h), c
 
 
-def gru_step(w, x, h, reset_after):
+def gru_step(w, x, h, reset_after, sigmoid=sigmoid):
     ar, az, an = np.split(w["weight_ih"] @ x + w["bias_ih"], 3)
     rr, rz, rn = np.split(w["weight_hh"], 3)
     br, bz, bn = np.split(w["bias_hh"], 3)
@@ -36,16 +40,16 @@ def gru_step(w, x, h, reset_after):
     return (1 - z) * n + z * h
 
 
-def step(cell, w, x, h, c):
+def step(cell, w, x, h, c, gate=sigmoid):
     if cell == "lstm":
-        return lstm_step(w, x, h, c)
+        return lstm_step(w, x, h, c, gate)
     if cell.startswith("gru"):
-        return gru_step(w, x, h, cell == "gru"), c
+        return gru_step(w, x, h, cell == "gru", gate), c
     a = w["weight_ih"] @ x + w["bias_ih"] + w["weight_hh"] @ h + w["bias_hh"]
     return (np.tanh(a) if cell == "rnn_tanh" else np.maximum(a, 0)), c
 
 
-def run_row(cell, w, x, h, c, resets, backward):
+def run_row(cell, w, x, h, c, resets, backward, gate=sigmoid):
     """One row of one layer and direction: y [steps, width], h, c. `resets` [steps] are at borders before their step."""
     y = np.zeros((len(x), len(h)))
     order = range(len(x))
@@ -54,13 +58,13 @@ def run_row(cell, w, x, h, c, resets, backward):
         border = t + 1 < len(x) and resets[t + 1] if backward else resets[t]
         if border:
             h, c = np.zeros_like(h), np.zeros_like(c)
-        h, c = step(cell, w, x[t], h, c)
+        h, c = step(cell, w, x[t], h, c, gate)
         y[t] = h
     return y, h, c
 
 
-def stack(cell, weights, x, h0=None, c0=None, lengths=None, resets=None):
-    """x [time, rows, input] to y, hn, cn, all float64."""
+def stack(cell, weights, x, h0=None, c0=None, lengths=None, resets=None, gate=sigmoid):
+    """x [time, rows, input] to y, hn, cn, all float64. gate: the activation of gates."""
     time, rows, _ = x.shape
     lengths = np.full(rows, time) if lengths is None else lengths
     resets = np.zeros((time, rows), bool) if resets is None else resets
@@ -83,7 +87,7 @@ def stack(cell, weights, x, h0=None, c0=None, lengths=None, resets=None):
                 n = lengths[r]
                 y[:n, r], h[r], c[r] = run_row(
                     cell, w, x[:n, r], np.zeros(width) if h0 is None else h0[index, r],
-                    np.zeros(hidden) if c0 is None else c0[index, r], resets[:n, r], direction)
+                    np.zeros(hidden) if c0 is None else c0[index, r], resets[:n, r], direction, gate)
             outputs.append(y)
             hs.append(h)
             cs.append(c)

@@ -48,6 +48,21 @@ def test_a_model_becomes_a_state_dict(arrays, tmp_path):
     assert numpy.array_equal(first, second)
 
 
+def test_a_model_becomes_a_packed_buffer(arrays, tmp_path):
+    path, tensors = arrays
+    sluice.convert(path, tmp_path / "x.npz", to="cudnn")
+    packed = numpy.load(tmp_path / "x.npz")["weights"]
+    names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+    assert numpy.array_equal(packed, numpy.concatenate([tensors[f"lstm.{name}"].ravel() for name in names]))
+    sluice.convert(path, tmp_path / "model")
+    sluice.convert(tmp_path / "x.npz", tmp_path / "again", map=tmp_path / "x.npz.toml", verify=True)
+    x = numpy.random.default_rng(2).normal(size=(5, INPUTS)).astype("f4")
+    first, second = (sluice.load(tmp_path / name).run(x) for name in ("model", "again"))
+    assert numpy.array_equal(first, second)
+    with pytest.raises(ValueError, match="gpu"):
+        sluice.convert(path, device="gpu")
+
+
 def test_answers_and_refusals(arrays, tmp_path):
     path, _ = arrays
     assert sluice.convert(path, answers={"target": "classes"}).layers[-1] == "fc: linear 6 -> 3, softmax"

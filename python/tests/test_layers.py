@@ -76,6 +76,25 @@ def test_agrees_with_the_reference(cell, shape, dtype):
                                                err_msg=f"{name} with {list(options)}, states {given is not None}")
 
 
+@pytest.mark.parametrize("cell", ("lstm", "gru", "gru_reset_before"))
+def test_hard_sigmoids_agree_with_the_reference(cell):
+    rng = np.random.default_rng(8)
+    weights = random_weights(rng, cell, INPUT, HIDDEN, layers=2, directions=2)
+    x, states = inputs_of(rng, {"layers": 2, "directions": 2}, np.float64)
+    x *= 3  # so that some gates are at their ends
+    got = call(Stack(cell, weights, hard_sigmoid=True), cell, x, states)
+    expected = reference.stack(cell, weights, x, *states, gate=reference.hard_sigmoid)
+    for actual, right in zip(got, expected):
+        if actual is not None:
+            np.testing.assert_allclose(actual, right, rtol=0, atol=1e-13)
+
+
+def test_a_plain_rnn_has_no_hard_sigmoid():
+    weights = random_weights(np.random.default_rng(8), "rnn_tanh", INPUT, HIDDEN)
+    with pytest.raises(ValueError, match="a plain RNN has no gates for a hard sigmoid"):
+        Stack("rnn_tanh", weights, hard_sigmoid=True)(np.zeros((2, 1, INPUT)))
+
+
 def test_functions_agree_with_the_reference():
     rng = np.random.default_rng(1)
     x, (h0, c0) = inputs_of(rng, {}, np.float64)

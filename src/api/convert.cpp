@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <memory>
 #include <new>
 
 #include "api/conversion.h"
@@ -24,6 +25,7 @@
 #include "interchange/source_format.h"
 #include "interchange/write_target.h"
 #include "io/checkpoint.h"
+#include "runtime/device.h"
 
 namespace sluice {
 namespace {
@@ -46,8 +48,15 @@ std::vector<std::string> lines_of(const std::string& path) {
   return path.empty() ? std::vector<std::string>() : data::read_lines(path);
 }
 
-interchange::ReadOptions read_options(const ConvertRequest& request) {
+/// The GPU whose cuDNN is asked; null: none.
+std::unique_ptr<runtime::Device> open_gpu(const ConvertRequest& request) {
+  if (request.device == "cpu") return nullptr;
+  return runtime::open_device(request.device);
+}
+
+interchange::ReadOptions read_options(const ConvertRequest& request, runtime::Device* device) {
   interchange::ReadOptions options;
+  options.set_device(device);
   options.subgraph = request.subgraph;
   options.map = request.map;
   for (const std::string& answer : request.answers) options.answer(answer);
@@ -118,15 +127,18 @@ std::string describe(const interchange::SourceLayer& layer) {
 struct Read {
   SourceModel source;
   interchange::Assembled made;
+  bool asked_for_device = false;
 };
 
-Read read(const ConvertRequest& request, SourceFormat format) {
+Read read(const ConvertRequest& request, SourceFormat format, runtime::Device* device) {
   Read result;
   if (format == SourceFormat::kSluice) {
     result.made.container = io::read_model(request.source);
     return result;
   }
-  result.source = interchange::read_source(request.source, format, read_options(request));
+  const interchange::ReadOptions read_options = sluice::read_options(request, device);
+  result.source = interchange::read_source(request.source, format, read_options);
+  result.asked_for_device = read_options.asked_for_device();
   interchange::AssembleOptions options = assemble_options(request);
   const bool reads_ids =
       std::holds_alternative<interchange::EmbeddingLayer>(result.source.layers.front());
@@ -152,7 +164,7 @@ void check(const ConvertRequest& request) {
   }
   api::prepare_output_folder(request.target);
   if (request.to == "sluice") return;
-  for (const std::string_view beside : {".words.txt", ".labels.txt", ".index"}) {
+  for (const std::string_view beside : {".words.txt", ".labels.txt", ".index", ".toml"}) {
     api::prepare_output_folder(request.target + std::string(beside));
   }
 }
@@ -189,6 +201,17 @@ void append(std::string& text, std::string_view title, const std::vector<std::st
   for (const std::string& line : lines) text += fmt::format("{:<9} {}\n", title, line);
 }
 
+/// Says whose layout the packed buffers of a target have.
+void account_for_layout(const runtime::Device* device, ConvertReport& report) {
+  if (device != nullptr) {
+    report.found.push_back("the layout of the packed buffer, as cuDNN has it on " + device->name());
+    return;
+  }
+  report.assumed.push_back(
+      "the layout of the packed buffer is that of cuDNN's standard algorithm (say --device cuda on "
+      "a machine with a GPU to ask cuDNN)");
+}
+
 /// Goes through the steps of a conversion; each leaves its findings in the report.
 class Conversion {
  public:
@@ -196,7 +219,8 @@ class Conversion {
       : request_(request),
         after_write_(after_write),
         format_(interchange::recognize(request.source)),
-        from_sluice_(format_ == SourceFormat::kSluice) {}
+        from_sluice_(format_ == SourceFormat::kSluice),
+        device_(open_gpu(request)) {}
 
   ConvertReport run() {
     const bool to_sluice = request_.to == "sluice";
@@ -204,7 +228,9 @@ class Conversion {
                  "'{}' is a model of Sluice already; say by --to what to make of it",
                  request_.source);
     if (from_sluice_) refuse_answers(request_);
-    input_ = read(request_, format_);
+    input_ = read(request_, format_, device_.get());
+    SLUICE_CHECK(device_ == nullptr || request_.to == "cudnn" || input_.asked_for_device,
+                 "--device is for packed buffers of cuDNN, and '{}' has none", request_.source);
     if (!from_sluice_) describe_source();
     const bool is_proved_from_disk = to_sluice && !request_.target.empty();
     if (request_.verify && !from_sluice_ && !is_proved_from_disk) check_source();
@@ -276,8 +302,12 @@ class Conversion {
           agreed(api::check_conversion(exported.chain, exported.model, request_.seed));
       if (!report_.check) report_.check = check;
     }
-    write([&](const fs::path& path) { interchange::write_target(exported, request_.to, path); },
-          [&](const fs::path& path) { prove_export(exported, path); });
+    if (request_.to == "cudnn") account_for_layout(device_.get(), report_);
+    write(
+        [&](const fs::path& path) {
+          interchange::write_target(exported, request_.to, path, device_.get());
+        },
+        [&](const fs::path& path) { prove_export(exported, path); });
   }
 
   void describe_export(const interchange::Export& exported) {
@@ -295,7 +325,7 @@ class Conversion {
   }
 
   void prove_export(const interchange::Export& exported, const fs::path& path) {
-    const SourceModel back = interchange::read_back(exported, request_.to, path);
+    const SourceModel back = interchange::read_back(exported, request_.to, path, device_.get());
     report_.written = 0;
     if (back.layers.empty()) return;  // a seq2seq, of which read_back() compares the tensors
     const CheckReport check = agreed(api::check_conversion(back, exported.model, request_.seed));
@@ -310,6 +340,7 @@ class Conversion {
   const api::AfterWrite& after_write_;
   const SourceFormat format_;
   const bool from_sluice_;
+  const std::unique_ptr<runtime::Device> device_;  ///< whose cuDNN lays buffers out; or null
   Read input_;
   ConvertReport report_;
 };

@@ -85,6 +85,7 @@ Descriptor descriptor_of(const sluice_recurrent_options& options) {
   descriptor.zoneout_h = options.zoneout_h;
   descriptor.zoneout_c = options.zoneout_c;
   descriptor.recurrent_dropout = options.recurrent_dropout;
+  descriptor.hard_sigmoid = options.hard_sigmoid != 0;
   return descriptor;
 }
 

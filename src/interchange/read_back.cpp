@@ -128,7 +128,8 @@ void require_same_lines(const fs::path& path, const std::vector<std::string>& li
 
 }  // namespace
 
-SourceModel read_back(const Export& exported, std::string_view target, const fs::path& path) {
+SourceModel read_back(const Export& exported, std::string_view target, const fs::path& path,
+                      runtime::Device* device) {
   require_same_lines(path.native() + ".words.txt", exported.chain.pieces);
   require_same_lines(path.native() + ".labels.txt", exported.chain.labels);
   if (target == "torch") {
@@ -136,8 +137,12 @@ SourceModel read_back(const Export& exported, std::string_view target, const fs:
     return exported.chain;
   }
   const bool is_tensorflow = target == "tf1" || target == "pb" || target == "savedmodel";
-  SourceModel read = read_by_format(path, recognize(path),
-                                    is_tensorflow ? answers_of(exported.chain) : ReadOptions());
+  ReadOptions options = is_tensorflow ? answers_of(exported.chain) : ReadOptions();
+  if (target == "cudnn") {
+    options.map = path.native() + ".toml";
+    options.set_device(device);
+  }
+  SourceModel read = read_by_format(path, recognize(path), options);
   if (is_tensorflow) take_hard_sigmoids(exported.chain, read);
   require_same_layers(exported.chain, read);
   return read;

@@ -7,6 +7,10 @@
 #include <string>
 #include <string_view>
 
+namespace sluice::runtime {
+class Device;
+}
+
 namespace sluice::interchange {
 
 /// What the caller says about a source, because its file does not.
@@ -29,6 +33,14 @@ class ReadOptions {
   std::optional<std::string> find(std::string_view key) const;
   /// The same of a number; throws ErrorCode::kInvalidArgument for another text.
   std::optional<double> find_number(std::string_view key) const;
+  /// The GPU whose cuDNN says how it lays a buffer of weights out. It must outlive the options.
+  void set_device(runtime::Device* device) { device_ = device; }
+  /// That GPU, for a reader; null: none was named.
+  runtime::Device* device() const {
+    asked_for_device_ = true;
+    return device_;
+  }
+  bool asked_for_device() const { return asked_for_device_; }
   /// Throws ErrorCode::kInvalidArgument if a key was given that the reader had no use for: this
   /// source says it itself.
   void require_all_used() const;
@@ -37,6 +49,8 @@ class ReadOptions {
   std::map<std::string, std::string, std::less<>> answers_;
   std::optional<std::set<std::string_view>> keys_;  ///< those of limit()
   mutable std::set<std::string, std::less<>> asked_;
+  runtime::Device* device_ = nullptr;
+  mutable bool asked_for_device_ = false;
 };
 
 }  // namespace sluice::interchange

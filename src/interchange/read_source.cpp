@@ -90,6 +90,8 @@ SourceModel read_by_format(const fs::path& path, SourceFormat format, const Read
       return read_arrays(open_torch_arrays(path), options);
     case SourceFormat::kNpz:
       return read_arrays(open_npz_arrays(path), options);
+    case SourceFormat::kNpy:
+      return read_arrays(open_npy_array(path), options);
     case SourceFormat::kPickle:
       return read_arrays(open_pickle_arrays(path), options);
     case SourceFormat::kKeras:
@@ -112,7 +114,8 @@ SourceModel read_by_format(const fs::path& path, SourceFormat format, const Read
 
 SourceModel read_source(const fs::path& path, SourceFormat format, ReadOptions options) {
   const bool has_arrays = format == SourceFormat::kSafetensors || format == SourceFormat::kTorch ||
-                          format == SourceFormat::kNpz || format == SourceFormat::kPickle;
+                          format == SourceFormat::kNpz || format == SourceFormat::kNpy ||
+                          format == SourceFormat::kPickle;
   SLUICE_CHECK(options.map.empty() || has_arrays, "--map is for plain arrays; '{}' is {}",
                path.native(), describe(format));
   options.limit(describe(format), options.map.empty() ? keys_of(format) : Keys());

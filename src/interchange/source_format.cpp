@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 using namespace std::string_view_literals;
 
 constexpr std::string_view kHdf5 = "\x89HDF\r\n\x1a\n"sv;
+constexpr std::string_view kNpy = "\x93NUMPY"sv;
 constexpr std::string_view kZip = "PK\x03\x04"sv;
 /// The first pickle of files of PyTorch before 1.6: its magic number.
 constexpr std::string_view kTorchLegacy =
@@ -114,6 +115,8 @@ std::string_view describe(SourceFormat format) {
       return "a PyTorch file";
     case SourceFormat::kNpz:
       return "a NumPy archive";
+    case SourceFormat::kNpy:
+      return "an array of NumPy";
     case SourceFormat::kPickle:
       return "a pickle";
     case SourceFormat::kKeras:
@@ -142,6 +145,7 @@ SourceFormat recognize(const fs::path& path) {
   const std::string head = bytes_of(source, 0, std::min<std::uint64_t>(size, kHead));
   if (head.starts_with(kHdf5)) return SourceFormat::kKeras;
   if (head.starts_with(kZip)) return format_of_zip(path);
+  if (head.starts_with(kNpy)) return SourceFormat::kNpy;
   if (head.starts_with(kTorchLegacy)) return SourceFormat::kTorch;
   if (is_safetensors(head, size)) return format_of_safetensors(path);
   if (size >= kTable.size() && bytes_of(source, size - kTable.size(), kTable.size()) == kTable) {

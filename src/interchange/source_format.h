@@ -11,6 +11,7 @@ enum class SourceFormat {
   kSafetensors,           ///< of other programs
   kTorch,                 ///< torch.save or torch.jit.save
   kNpz,                   ///< numpy.savez
+  kNpy,                   ///< numpy.save
   kPickle,                ///< a pickle that is no file of PyTorch
   kKeras,                 ///< .keras, or HDF5 of Keras
   kTensorflowCheckpoint,  ///< V1 or V2

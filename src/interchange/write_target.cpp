@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "interchange/cudnn/cudnn_writer.h"
 #include "interchange/keras/keras_writer.h"
 #include "interchange/model_chain.h"
 #include "interchange/onnx/onnx_writer.h"
@@ -19,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 Convention convention_of(std::string_view target) {
-  if (target == "torch") return Convention::kTorch;
+  if (target == "torch" || target == "cudnn") return Convention::kTorch;
   if (target == "keras") return Convention::kKeras;
   return target == "onnx" ? Convention::kOnnx : Convention::kTensorflow;
 }
@@ -124,7 +125,8 @@ Export export_model(const io::Container& container, std::string_view target,
   return result;
 }
 
-void write_target(const Export& exported, std::string_view target, const fs::path& path) {
+void write_target(const Export& exported, std::string_view target, const fs::path& path,
+                  runtime::Device* device) {
   if (target == "torch") {
     write_torch(exported.model.container, path);
   } else if (target == "keras") {
@@ -135,6 +137,8 @@ void write_target(const Export& exported, std::string_view target, const fs::pat
     write_frozen_graph(exported.chain, path);
   } else if (target == "savedmodel") {
     write_saved_model_folder(exported.chain, path);
+  } else if (target == "cudnn") {
+    write_cudnn(exported.chain, path, device);
   } else {
     SLUICE_ASSERT(target == "onnx");
     write_onnx_model(exported.chain, path);

@@ -36,7 +36,8 @@ struct Leaves;
 }
 namespace recurrent {
 struct Candidates;
-}
+struct CudnnPlaces;
+}  // namespace recurrent
 namespace sampling {
 struct Leaves;
 }
@@ -57,6 +58,7 @@ struct DeviceKernels {
   const optimizer::Leaves* optimizer = nullptr;
   const pooling::Leaves* pooling = nullptr;
   const recurrent::Candidates* recurrent = nullptr;
+  const recurrent::CudnnPlaces* cudnn_places = nullptr;
   const sampling::Leaves* sampling = nullptr;
   const token_mask::Leaves* token_mask = nullptr;
 };

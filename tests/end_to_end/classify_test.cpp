@@ -56,6 +56,18 @@ class Classify : public ::testing::Test {
     place_.write("train.csv", table(200, 1));
     place_.write("valid.csv", table(50, 2));
   }
+  /// The scores of the labels that a model gives three texts.
+  std::vector<double> scores_of(const std::string& model) {
+    const Outcome said =
+        place_.sluice({"classify", model}, {.input = "the cat sees\nold dog\nthe\n"});
+    EXPECT_EQ(said.code, 0) << said.err;
+    std::vector<double> scores;
+    for (const std::string& line : split(said.out, '\n')) {
+      const std::size_t tab = line.find('\t');
+      if (tab != std::string::npos) scores.push_back(std::stod(line.substr(tab + 1)));
+    }
+    return scores;
+  }
   Workplace place_;
 };
 
@@ -78,6 +90,32 @@ TEST_F(Classify, WarnsOfTextsThatSayNothingToTheModel) {
       << outcome.err;
   EXPECT_TRUE(outcome.err.ends_with("; 1 of 3 inputs hold no other (the first is input 3)\n"))
       << outcome.err;
+}
+
+// Keras 3 computes another hard sigmoid, which the conversion scales into the weights.
+TEST_F(Classify, TrainsAModelOfKerasWithHardSigmoidsFurther) {
+  place_.train({"model.hard_sigmoid=true", "model.pooling=mean", "training.max_epochs=2"});
+  const auto run = [&](const std::vector<std::string>& arguments) {
+    const Outcome outcome = place_.sluice(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+  };
+  run({"convert", "run/best", "--to", "keras", "-o", "x.keras", "--verify"});
+  run({"convert", "x.keras", "-o", "converted", "--labels", "x.keras.labels.txt", "--verify"});
+  // Scores after a run with steps too small to change them.
+  const auto scores = [&](const std::string& hard_sigmoid) {
+    const std::string folder = "more_" + hard_sigmoid;
+    run({"train", "task.toml", "--init-from", "converted", "--set", "model.pooling=mean", "--set",
+         "model.hard_sigmoid=" + hard_sigmoid, "--set", "output.directory=" + folder, "--set",
+         "training.max_epochs=1", "--set", "training.learning_rate=1e-12"});
+    return scores_of(folder + "/best");
+  };
+  const std::vector<double> wanted = scores_of("run/best"), hard = scores("true"),
+                            soft = scores("false");
+  ASSERT_EQ(wanted.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(hard.at(i), wanted[i], 2e-6);
+    EXPECT_GT(std::abs(soft.at(i) - wanted[i]), 1e-5);
+  }
 }
 
 // The confusion on the page is that of the answers of `sluice classify`.

@@ -45,6 +45,27 @@ TEST(Convert, WritesEveryFormatAndReadsItBack) {
   }
 }
 
+TEST(Convert, WritesAndReadsCudnnsBuffer) {
+  const Workplace place;
+  const std::string source = fixture_path("torch/lstm_tagger.pt").native();
+  const Outcome there = place.sluice({"convert", source, "--to", "cudnn", "-o", "x.npz"});
+  ASSERT_EQ(there.code, 0) << there.err;
+  EXPECT_NE(there.out.find("assumed   the layout of the packed buffer is that of cuDNN's"),
+            std::string::npos)
+      << there.out;
+  const Outcome back =
+      place.sluice({"convert", "x.npz", "--map", "x.npz.toml", "--verify", "-o", "tagger"});
+  ASSERT_EQ(back.code, 0) << back.err;
+  EXPECT_NE(back.out.find("found     'weights': an LSTM of 2 layers with"), std::string::npos)
+      << back.out;
+  ASSERT_EQ(place.sluice({"convert", source, "-o", "direct"}).code, 0);
+  EXPECT_EQ(place.sluice({"tag", "tagger"}, {.input = "3\n7\n\n"}).out,
+            place.sluice({"tag", "direct"}, {.input = "3\n7\n\n"}).out);
+  const Outcome other = place.sluice({"convert", source, "--device", "gpu"});
+  EXPECT_EQ(other.code, 1);
+  EXPECT_NE(other.err.find("gpu"), std::string::npos) << other.err;
+}
+
 TEST(Convert, ExportsTheEncoderOfASeq2seq) {
   const Workplace place;
   place.train({"training.max_epochs=1"});

@@ -55,6 +55,16 @@ TEST(LanguageModel, LearnsAndScoresTexts) {
   EXPECT_NE(info.out.find("language_model"), std::string::npos) << info.out;
 }
 
+TEST(LanguageModel, TrainsWithHardSigmoids) {
+  const TextPlace place;
+  const Outcome trained = place.train_text({"model.hard_sigmoid=true", "training.max_steps=2"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Outcome info = place.sluice({"info", "run/best"});
+  EXPECT_NE(info.out.find("hard_sigmoid"), std::string::npos) << info.out;
+  ASSERT_EQ(place.sluice({"convert", "run/best", "--to", "onnx", "-o", "x.onnx", "--verify"}).code,
+            0);
+}
+
 TEST(LanguageModel, RefusesAFileWithoutALine) {
   const TextPlace place;
   place.write("empty", "");

@@ -25,6 +25,7 @@ class Config:
     kinds: tuple  # for each layer and direction, a tuple of the kinds of weights that it has
     peepholes: bool
     layer_norm: bool
+    hard_sigmoid: bool
     dtype: str
     weight_dtype: str
     batch_first: bool
@@ -101,7 +102,8 @@ class Config:
         """The description of a plan, in the order of python/src/jax/description.h."""
         numbers = [1 + _CELLS.index(self.cell), self.layers, self.directions, self.input, time, rows,
                    *(1 + _DTYPES.index(dtype) for dtype in (self.dtype, self.weight_dtype, self.cell_dtype)),
-                   self.tf32, training, self.batch_first, resets, self.peepholes, self.layer_norm, bool(self.projection),
+                   self.tf32, training, self.batch_first, resets, self.peepholes, self.layer_norm, self.hard_sigmoid,
+                   bool(self.projection),
                    *self.hidden, *self.projection]
         drawn = (self.dropout if self.layers > 1 else 0.0, self.recurrent_dropout) if training else (0.0, 0.0)
         rates = [drawn[0], self.zoneout_h, self.zoneout_c, drawn[1]]
@@ -134,8 +136,9 @@ class Config:
             projection=list(self.projection) or None, directions=self.directions, time=time, rows=rows, dtype=self.dtype,
             weight_dtype=self.weight_dtype, cell_dtype=self.cell_dtype, tf32=self.tf32 and device != "cpu",
             training=training, strided=self.batch_first, dropout=self.dropout if drawn else 0.0, resets=resets,
-            peepholes=self.peepholes, layer_norm=self.layer_norm, zoneout_h=self.zoneout_h, zoneout_c=self.zoneout_c,
-            recurrent_dropout=self.recurrent_dropout if training else 0.0, implementation=self.implementation)
+            peepholes=self.peepholes, layer_norm=self.layer_norm, hard_sigmoid=self.hard_sigmoid, zoneout_h=self.zoneout_h,
+            zoneout_c=self.zoneout_c, recurrent_dropout=self.recurrent_dropout if training else 0.0,
+            implementation=self.implementation)
 
 
 @lru_cache(maxsize=1)

@@ -25,7 +25,8 @@ _EXACT = ("highest", "float32", "f32_f32_f32", "bf16_bf16_f32_x6", "bf16_bf16_f3
 def lstm(x: Array, weights: Mapping[str, Array], hx: State = None, *, lengths: Array | None = None,
          resets: Array | None = None, batch_first: bool = False, bidirectional: bool | None = None, dtype: Any = None,
          dropout: float = 0.0, zoneout_h: float = 0.0, zoneout_c: float = 0.0, recurrent_dropout: float = 0.0,
-         key: Array | None = None, implementation: str = "auto") -> tuple[jax.Array, tuple[Any, Any]]:
+         hard_sigmoid: bool = False, key: Array | None = None,
+         implementation: str = "auto") -> tuple[jax.Array, tuple[Any, Any]]:
     """An LSTM stack. Returns y, (hn, cn).
 
     x: [time, rows, input], or [rows, time, input] with batch_first; or [time, input], a single row.
@@ -45,22 +46,25 @@ def lstm(x: Array, weights: Mapping[str, Array], hx: State = None, *, lengths: A
         float32 then.
     dropout (between layers), recurrent_dropout, zoneout_h, zoneout_c: rates that act in training, which is if there is a
         key. Without one, dropout is none and zoneout takes its expectation.
+    hard_sigmoid: gates are clip(0.2 a + 0.5, 0, 1), as in Keras before version 3.
     key: a key of jax.random.
     implementation: "auto", or a name that sluice.numpy's Stack.explain has.
 
     y: as x, with directions*width features. The last state is as hx.
     """
     return _stack("lstm", x, weights, hx, lengths, resets, batch_first, bidirectional, dtype, implementation, key,
-                  dropout=dropout, zoneout_h=zoneout_h, zoneout_c=zoneout_c, recurrent_dropout=recurrent_dropout)
+                  hard_sigmoid=hard_sigmoid, dropout=dropout, zoneout_h=zoneout_h, zoneout_c=zoneout_c,
+                  recurrent_dropout=recurrent_dropout)
 
 
 def gru(x: Array, weights: Mapping[str, Array], hx: State = None, *, lengths: Array | None = None,
         resets: Array | None = None, batch_first: bool = False, bidirectional: bool | None = None, dtype: Any = None,
         reset_after: bool = True, dropout: float = 0.0, zoneout_h: float = 0.0, recurrent_dropout: float = 0.0,
-        key: Array | None = None, implementation: str = "auto") -> tuple[jax.Array, Any]:
+        hard_sigmoid: bool = False, key: Array | None = None, implementation: str = "auto") -> tuple[jax.Array, Any]:
     """A GRU stack. Returns y, hn. reset_after=False resets before the product. hx is h0; the rest is as lstm's."""
     return _stack("gru" if reset_after else "gru_reset_before", x, weights, hx, lengths, resets, batch_first, bidirectional,
-                  dtype, implementation, key, dropout=dropout, zoneout_h=zoneout_h, recurrent_dropout=recurrent_dropout)
+                  dtype, implementation, key, hard_sigmoid=hard_sigmoid, dropout=dropout, zoneout_h=zoneout_h,
+                  recurrent_dropout=recurrent_dropout)
 
 
 def rnn(x: Array, weights: Mapping[str, Array], hx: State = None, *, nonlinearity: str = "tanh",
@@ -152,7 +156,7 @@ def _dtype_name(dtype, weight_dtype):
     return name
 
 
-def _config(cell, arrays, bidirectional, batch_first, dtype, implementation, key, rates):
+def _config(cell, arrays, bidirectional, batch_first, dtype, implementation, key, hard_sigmoid, rates):
     layout = layout_of(cell, {name: array.shape for name, array in arrays.items()}, bidirectional)
     weight_dtype = arrays["weight_ih_l0"].dtype.name
     name = _dtype_name(dtype, weight_dtype)
@@ -167,8 +171,8 @@ def _config(cell, arrays, bidirectional, batch_first, dtype, implementation, key
         rates.update(dropout=0.0, recurrent_dropout=0.0)  # a gradient's forward would draw them otherwise
     precision = (jax.config.jax_default_matmul_precision or "default").lower()
     return Config(cell, layout.input, layout.hidden, layout.projection, layout.directions,
-                  tuple(tuple(names) for names in layout.names()), layout.peepholes, layout.layer_norm, name, weight_dtype,
-                  batch_first=bool(batch_first), tf32=name == "float32" and precision not in _EXACT,
+                  tuple(tuple(names) for names in layout.names()), layout.peepholes, layout.layer_norm, bool(hard_sigmoid),
+                  name, weight_dtype, batch_first=bool(batch_first), tf32=name == "float32" and precision not in _EXACT,
                   implementation=implementation, **rates)
 
 
@@ -205,11 +209,12 @@ def _returned_state(config, name, state, rows, single):
 # --- a run --------------------------------------------------------------------------------------------------------------
 
 
-def _stack(cell, x, weights, hx, lengths, resets, batch_first, bidirectional, dtype, implementation, key, **rates):
+def _stack(cell, x, weights, hx, lengths, resets, batch_first, bidirectional, dtype, implementation, key, hard_sigmoid=False,
+           **rates):
     if not isinstance(weights, Mapping):
         raise TypeError(f"weights is of type {type(weights).__name__}; it must be a dict from names to arrays")
     arrays = {name: _sized(_array(value, name), name) for name, value in weights.items()}
-    config = _config(cell, arrays, bidirectional, batch_first, dtype, implementation, key, rates)
+    config = _config(cell, arrays, bidirectional, batch_first, dtype, implementation, key, hard_sigmoid, rates)
     x = _sized(_array(x, "x"), "x")
     if x.dtype.name != config.dtype:
         raise TypeError(f"x is {x.dtype}; the stack computes {config.dtype}")

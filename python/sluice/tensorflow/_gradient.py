@@ -5,7 +5,7 @@ import tensorflow as tf
 from ._library import ops
 
 _SHARED = ("cell", "hidden", "projection", "directions", "weight_kinds", "batch_first", "training", "dropout", "zoneout_h",
-           "zoneout_c", "recurrent_dropout", "implementation")
+           "zoneout_c", "recurrent_dropout", "hard_sigmoid", "implementation")
 
 
 def attributes_of(op):

@@ -132,7 +132,8 @@ def _checked_x(x, dtype, input, batch_first):
 
 
 @tf.autograph.experimental.do_not_convert  # There is nothing to convert.
-def _run(cell, x, weights, hx, lengths, resets, batch_first, bidirectional, dtype, implementation, training, seed, **rates):
+def _run(cell, x, weights, hx, lengths, resets, batch_first, bidirectional, dtype, implementation, training, seed,
+         hard_sigmoid=False, **rates):
     if not isinstance(weights, Mapping):
         raise TypeError(f"weights is of type {type(weights).__name__}; it must be a dict from names to tensors")
     weights = {name: tf.convert_to_tensor(weight) for name, weight in weights.items()}
@@ -160,7 +161,7 @@ def _run(cell, x, weights, hx, lengths, resets, batch_first, bidirectional, dtyp
     y, hn, cn, _, _ = ops().sluice_recurrent(
         x, tensors, h0, c0, lengths, resets, _seed(seed) if draws else _NO_SEED, cell=cell, hidden=layout.hidden,
         projection=layout.projection, directions=layout.directions, weight_kinds=kinds, batch_first=batch_first, training=keeps,
-        implementation=implementation, **rates)
+        hard_sigmoid=bool(hard_sigmoid), implementation=implementation, **rates)
     if single:
         y = tf.squeeze(y, 0 if batch_first else 1)
     hn = h_states.returned(hn, single)
@@ -170,7 +171,7 @@ def _run(cell, x, weights, hx, lengths, resets, batch_first, bidirectional, dtyp
 def lstm(x: Tensor, weights: Mapping[str, Tensor], hx: State = None, *, lengths: Tensor | None = None,
          resets: Tensor | None = None, batch_first: bool = False, bidirectional: bool | None = None, dtype: Any = None,
          implementation: str = "auto", training: bool | None = None, dropout: float = 0.0, zoneout_h: float = 0.0,
-         zoneout_c: float = 0.0, recurrent_dropout: float = 0.0,
+         zoneout_c: float = 0.0, recurrent_dropout: float = 0.0, hard_sigmoid: bool = False,
          seed: Tensor | int | None = None) -> tuple[tf.Tensor, tuple[Any, Any]]:
     """An LSTM stack. Returns y, (hn, cn).
 
@@ -190,23 +191,25 @@ def lstm(x: Tensor, weights: Mapping[str, Tensor], hx: State = None, *, lengths:
         gradient runs forward again. None: as False, but it keeps what its gradient needs if a tape watches, or in a graph.
     dropout: between layers. recurrent_dropout: of h in the recurrent product. zoneout_h, zoneout_c: rates at which units
         keep their h and c.
+    hard_sigmoid: gates are clip(0.2 a + 0.5, 0, 1), as in Keras before version 3.
     seed: an integer, or a scalar tensor, that decides what is drawn; None: TensorFlow's generator does.
 
     Wrong shapes and values raise ValueError and wrong dtypes TypeError, or tf.errors.InvalidArgumentError where they are known
     only when the graph runs.
     """
     return _run("lstm", x, weights, hx, lengths, resets, batch_first, bidirectional, dtype, implementation, training, seed,
-                dropout=dropout, zoneout_h=zoneout_h, zoneout_c=zoneout_c, recurrent_dropout=recurrent_dropout)
+                hard_sigmoid, dropout=dropout, zoneout_h=zoneout_h, zoneout_c=zoneout_c,
+                recurrent_dropout=recurrent_dropout)
 
 
 def gru(x: Tensor, weights: Mapping[str, Tensor], hx: Tensor | None = None, *, lengths: Tensor | None = None,
         resets: Tensor | None = None, batch_first: bool = False, bidirectional: bool | None = None, dtype: Any = None,
         reset_after: bool = True, implementation: str = "auto", training: bool | None = None, dropout: float = 0.0,
-        zoneout_h: float = 0.0, recurrent_dropout: float = 0.0,
+        zoneout_h: float = 0.0, recurrent_dropout: float = 0.0, hard_sigmoid: bool = False,
         seed: Tensor | int | None = None) -> tuple[tf.Tensor, Any]:
     """A GRU stack, gates r, z, n. Returns y, hn. reset_after=False resets before the product. See lstm."""
     return _run("gru" if reset_after else "gru_reset_before", x, weights, hx, lengths, resets, batch_first, bidirectional,
-                dtype, implementation, training, seed, dropout=dropout, zoneout_h=zoneout_h, zoneout_c=0.0,
+                dtype, implementation, training, seed, hard_sigmoid, dropout=dropout, zoneout_h=zoneout_h, zoneout_c=0.0,
                 recurrent_dropout=recurrent_dropout)
 
 

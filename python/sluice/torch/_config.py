@@ -25,6 +25,7 @@ class Config:
     zoneout_h: float = 0.0
     zoneout_c: float = 0.0
     recurrent_dropout: float = 0.0
+    hard_sigmoid: bool = False
 
     @cached_property
     def text(self):

@@ -13,7 +13,8 @@ from ._config import Config
 
 _CELLS = {"LSTM": "lstm", "GRU": "gru", "RNN_TANH": "rnn_tanh", "RNN_RELU": "rnn_relu"}
 _ATTRIBUTES = {"mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional",
-               "proj_size", "peepholes", "layer_norm", "zoneout", "recurrent_dropout", "reset_after"}
+               "proj_size", "peepholes", "layer_norm", "zoneout", "recurrent_dropout", "reset_after",
+               "hard_sigmoid"}
 
 
 class _Layers(nn.RNNBase):
@@ -28,7 +29,7 @@ class _Layers(nn.RNNBase):
     """
 
     # For kinds of layers that lack an option, and for pickles that are older than it.
-    peepholes = layer_norm = False
+    peepholes = layer_norm = hard_sigmoid = False
     reset_after = True
     zoneout = recurrent_dropout = 0.0
 
@@ -100,7 +101,7 @@ class _Layers(nn.RNNBase):
         zoneout_h, zoneout_c = self._zoneouts()
         return Config(cell, self.input_size, self.hidden_size, self.num_layers, 2 if self.bidirectional else 1, self.bias,
                       self.proj_size, self.batch_first, self.peepholes, self.layer_norm, self.dropout, zoneout_h, zoneout_c,
-                      float(self.recurrent_dropout))
+                      float(self.recurrent_dropout), bool(self.hard_sigmoid))
 
     def _configure(self):
         config = self._make_config()
@@ -123,7 +124,7 @@ class _Layers(nn.RNNBase):
 
     def extra_repr(self) -> str:
         text = super().extra_repr()
-        for name in ("peepholes", "layer_norm", "zoneout", "recurrent_dropout"):
+        for name in ("peepholes", "layer_norm", "zoneout", "recurrent_dropout", "hard_sigmoid"):
             if getattr(self, name):
                 text += f", {name}={getattr(self, name)}"
         return text + ("" if self.reset_after else ", reset_after=False")
@@ -245,16 +246,17 @@ class LSTM(_Layers):
         layer_norm: adds gain_ih_l0 and gain_hh_l0 [4*hidden_size], gain_c_l0 and shift_c_l0 [hidden_size].
         zoneout: the rate at which units keep their h and c from the step before, or a pair of rates.
         recurrent_dropout: the rate of h in the recurrent product.
+        hard_sigmoid: gates are clip(0.2 a + 0.5, 0, 1), as in Keras before version 3.
 
     Equations of the options are in docs/equations.md.
     """
 
     def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False,
                  proj_size=0, device=None, dtype=None, *, peepholes=False, layer_norm=False, zoneout=0.0,
-                 recurrent_dropout=0.0):
+                 recurrent_dropout=0.0, hard_sigmoid=False):
         super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size,
                          device, dtype, peepholes=peepholes, layer_norm=layer_norm, zoneout=zoneout,
-                         recurrent_dropout=recurrent_dropout)
+                         recurrent_dropout=recurrent_dropout, hard_sigmoid=hard_sigmoid)
 
     def forward(self, input, hx=None, *, lengths: Optional[Tensor] = None, resets: Optional[Tensor] = None):
         """Returns y and (hn, cn), with torch's shapes. hx: (h0, c0); None is zero. lengths, resets: see the class's base."""
@@ -271,12 +273,14 @@ class GRU(_Layers):
         reset_after: False resets before the recurrent product.
         zoneout: the rate at which units keep their h from the step before.
         recurrent_dropout: the rate of h in the recurrent product.
+        hard_sigmoid: gates are clip(0.2 a + 0.5, 0, 1), as in Keras before version 3.
     """
 
     def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False,
-                 device=None, dtype=None, *, reset_after=True, zoneout=0.0, recurrent_dropout=0.0):
+                 device=None, dtype=None, *, reset_after=True, zoneout=0.0, recurrent_dropout=0.0, hard_sigmoid=False):
         super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device,
-                         dtype, reset_after=reset_after, zoneout=zoneout, recurrent_dropout=recurrent_dropout)
+                         dtype, reset_after=reset_after, zoneout=zoneout, recurrent_dropout=recurrent_dropout,
+                         hard_sigmoid=hard_sigmoid)
 
     def forward(self, input, hx=None, *, lengths: Optional[Tensor] = None, resets: Optional[Tensor] = None):
         """Returns y and hn, with torch's shapes. hx: h0; None is zero. lengths, resets: see the class's base."""

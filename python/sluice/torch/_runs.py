@@ -120,7 +120,8 @@ class _Plan:
                    "directions": config.directions, "dtype": _NAMES[dtype], "weight_dtype": _NAMES[weight_dtype],
                    "cell_dtype": _NAMES[dtype], "tf32": tf32, "training": training, "strided": config.batch_first,
                    "resets": resets, "peepholes": config.peepholes, "layer_norm": config.layer_norm,
-                   "zoneout_h": config.zoneout_h, "zoneout_c": config.zoneout_c, "time": time, "rows": rows}
+                   "zoneout_h": config.zoneout_h, "zoneout_c": config.zoneout_c, "hard_sigmoid": config.hard_sigmoid,
+                   "time": time, "rows": rows}
         if training:
             options["dropout"] = config.dropout if config.layers > 1 else 0.0
             options["recurrent_dropout"] = config.recurrent_dropout

@@ -64,6 +64,7 @@ sluice_recurrent_options Description::options(bool on_gpu, std::string& implemen
   options.resets = number(kResets);
   options.peepholes = number(kPeepholes);
   options.layer_norm = number(kLayerNorm);
+  options.hard_sigmoid = number(kHardSigmoid);
   options.dropout = rates_[kDropout];
   options.zoneout_h = rates_[kZoneoutH];
   options.zoneout_c = rates_[kZoneoutC];

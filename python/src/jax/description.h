@@ -28,6 +28,7 @@ enum Number : std::size_t {
   kResets,
   kPeepholes,
   kLayerNorm,
+  kHardSigmoid,
   kProjected,
   kNumbers
 };

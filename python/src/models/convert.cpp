@@ -41,7 +41,7 @@ void bind_convert(nb::module_& module) {
       [](std::string source, std::string target, std::string to, std::string kind,
          std::string words, std::string labels, std::string target_words, Id pad, Id unknown,
          Id begin, Id end, std::string subgraph, std::string map, std::vector<std::string> answers,
-         bool verify, std::uint64_t seed) {
+         bool verify, std::uint64_t seed, std::string device) {
         Calls calls;
         const ConvertRequest request{.source = std::move(source),
                                      .target = std::move(target),
@@ -56,6 +56,7 @@ void bind_convert(nb::module_& module) {
                                      .end = end,
                                      .subgraph = std::move(subgraph),
                                      .map = std::move(map),
+                                     .device = std::move(device),
                                      .answers = std::move(answers),
                                      .verify = verify,
                                      .seed = seed,
@@ -65,7 +66,7 @@ void bind_convert(nb::module_& module) {
       },
       "source"_a, "target"_a, "to"_a, "kind"_a, "words"_a, "labels"_a, "target_words"_a,
       "pad"_a.none(), "unknown"_a.none(), "begin"_a.none(), "end"_a.none(), "subgraph"_a, "map"_a,
-      "answers"_a, "verify"_a, "seed"_a);
+      "answers"_a, "verify"_a, "seed"_a, "device"_a);
 }
 
 }  // namespace sluice::python

@@ -85,6 +85,7 @@ Builder op(const char* name) {
       .Attr("zoneout_h: float = 0")
       .Attr("zoneout_c: float = 0")
       .Attr("recurrent_dropout: float = 0")
+      .Attr("hard_sigmoid: bool = false")
       .Attr("implementation: string = 'auto'")
       .Input("x: T")
       .Input("weights: weight_count * W")

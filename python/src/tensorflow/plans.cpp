@@ -32,7 +32,7 @@ std::string key_of(const sluice_recurrent_options& o) {
   std::string key = absl::StrJoin(
       std::make_tuple(o.cell, o.directions, o.input, text(o.hidden), text(o.projection), o.time,
                       o.rows, o.dtype, o.weight_dtype, o.cell_dtype, o.training, o.strided,
-                      o.resets, o.peepholes, o.layer_norm, o.implementation),
+                      o.resets, o.peepholes, o.layer_norm, o.hard_sigmoid, o.implementation),
       " ");
   // All their bits: text has six digits of a rate.
   const std::array rates{o.dropout, o.zoneout_h, o.zoneout_c, o.recurrent_dropout};

@@ -114,6 +114,7 @@ absl::Status read_stack(Attributes& attributes, Stack* stack) {
   TF_RETURN_IF_ERROR(attributes.GetAttr("zoneout_h", &stack->zoneout_h));
   TF_RETURN_IF_ERROR(attributes.GetAttr("zoneout_c", &stack->zoneout_c));
   TF_RETURN_IF_ERROR(attributes.GetAttr("recurrent_dropout", &stack->recurrent_dropout));
+  TF_RETURN_IF_ERROR(attributes.GetAttr("hard_sigmoid", &stack->hard_sigmoid));
   TF_RETURN_IF_ERROR(attributes.GetAttr("implementation", &stack->implementation));
   for (const auto& [name, widths] :
        {std::pair{"hidden", &stack->hidden}, {"projection", &stack->projection}}) {
@@ -173,6 +174,7 @@ sluice_recurrent_options Stack::options() const {
   options.recurrent_dropout = recurrent_dropout;
   options.peepholes = has("weight_peephole") ? 1 : 0;
   options.layer_norm = has("gain_ih") ? 1 : 0;
+  options.hard_sigmoid = hard_sigmoid ? 1 : 0;
   options.implementation = implementation.c_str();
   return options;
 }

@@ -32,6 +32,7 @@ struct Stack {
   bool batch_first = false;
   bool training = false;  ///< of the plan: backward is called, and dropout and zoneout draw
   float dropout = 0, zoneout_h = 0, zoneout_c = 0, recurrent_dropout = 0;
+  bool hard_sigmoid = false;
   std::string implementation;
 
   std::vector<WeightPlace> weights;  ///< of all weights, in their order

@@ -81,6 +81,17 @@ def test_zoneout_without_a_key_is_its_expectation(number):
     assert_close(case.found(inputs, **rates), case.expected(inputs), 1e-12, str(case))
 
 
+@pytest.mark.parametrize("run, cell", ((sluice.jax.lstm, "lstm"), (sluice.jax.gru, "gru")), ids=("lstm", "gru"))
+def test_hard_sigmoids_are_those_of_numpy(run, cell):
+    rng = np.random.default_rng(SEED)
+    weights = sluice.jax.init(jax.random.key(SEED), cell, 3, 5, 2, dtype=jnp.float64)
+    x = 9 * rng.standard_normal((6, 2, 3))
+    stack = sluice.numpy.Stack(cell, {name: np.asarray(value) for name, value in weights.items()}, hard_sigmoid=True)
+    found = jax.jit(lambda x: run(x, weights, hard_sigmoid=True)[0])(x)
+    np.testing.assert_allclose(found, stack(x)[0], atol=1e-12)
+    assert np.abs(found - run(x, weights)[0]).max() > 1e-3
+
+
 @pytest.mark.parametrize("batch_first", (False, True))
 def test_a_single_row(batch_first):
     rng = np.random.default_rng(SEED)

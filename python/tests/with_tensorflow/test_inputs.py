@@ -142,6 +142,24 @@ def test_rates_that_are_almost_equal_have_plans_of_their_own(rng):
         assert_close(sluice.tensorflow.lstm(x, weights, zoneout_h=rate)[0], expected, TOLERANCE)
 
 
+@pytest.mark.parametrize("run, cell", ((sluice.tensorflow.lstm, "lstm"), (sluice.tensorflow.gru, "gru")),
+                         ids=("lstm", "gru"))
+def test_hard_sigmoids_are_those_of_numpy(run, cell, rng):
+    weights = random_weights(rng, cell, 5, 7)
+    x = rng.uniform(-9, 9, (6, 3, 5))
+    stack = sluice.numpy.Stack(cell, weights, hard_sigmoid=True, training=True)
+    expected, _ = stack(x)
+    own = variables(weights)
+    with tf.GradientTape() as tape:
+        found, _ = run(tf.constant(x), own, hard_sigmoid=True, training=True)
+        loss = tf.reduce_sum(found)
+    assert_close(found, expected, TOLERANCE)
+    assert np.abs(found - run(tf.constant(x), own)[0]).max() > 1e-3
+    slopes = stack.backward(np.ones_like(expected)).weights
+    name = "weight_hh_l0"
+    assert_close(tape.gradient(loss, own[name]), slopes[name], TOLERANCE)
+
+
 def test_without_training_nothing_is_drawn(rng):
     weights = variables(random_weights(rng, "lstm", 5, 16, 2))
     x = tf.constant(rng.uniform(-1, 1, (6, 3, 5)))

@@ -1,6 +1,7 @@
 """Options that torch's layers don't have, and lengths and resets."""
 
 import pytest
+import sluice.numpy
 import sluice.torch
 import torch
 from pairs import assert_close, flat, run_with_gradients
@@ -87,6 +88,18 @@ def test_peepholes_that_are_zero_change_nothing(device):
     own.load_state_dict(plain.state_dict(), strict=False)
     x = torch.randn(6, 4, 5, device=device, dtype=plain.weight_ih_l0.dtype)
     assert_close([own(x)[0]], [plain(x)[0]], tolerance(device))
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_hard_sigmoids_are_those_of_numpy(kind):
+    own = getattr(sluice.torch, kind)(5, 8, 2, bidirectional=True, dtype=torch.float64, hard_sigmoid=True)
+    weights = {name: value.detach().numpy() for name, value in own.named_parameters()}
+    x = 3 * torch.randn(6, 4, 5, dtype=torch.float64)
+    expected, _ = sluice.numpy.Stack(kind.lower(), weights, hard_sigmoid=True)(x.numpy())
+    assert_close([own(x)[0].detach()], [torch.from_numpy(expected)], 1e-12)
+    own.hard_sigmoid = False
+    assert not torch.allclose(own(x)[0].detach(), torch.from_numpy(expected))
+    assert "hard_sigmoid" in repr(getattr(sluice.torch, kind)(5, 8, hard_sigmoid=True))
 
 
 @pytest.mark.parametrize("options", [{"dropout": 0.5}, {"recurrent_dropout": 0.3}, {"zoneout": 0.2}, {"zoneout": (0.1, 0.3)}], ids=str)

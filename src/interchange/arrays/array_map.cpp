@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/suggest.h"
+#include "interchange/cudnn/cudnn_buffer.h"
 #include "io/file.h"
 
 namespace sluice::interchange {
@@ -38,7 +39,7 @@ HostTensor joined(const std::vector<HostTensor>& parts) {
 class Reader {
  public:
   Reader(const NamedArrays& arrays, const ReadOptions& options)
-      : arrays_(arrays), path_(options.map) {
+      : arrays_(arrays), options_(options), path_(options.map) {
     SLUICE_CHECK(options.subgraph.empty(),
                  "--map says which arrays make the model, so --subgraph has no use");
   }
@@ -75,7 +76,8 @@ class Reader {
     SLUICE_CHECK(layers != nullptr && !layers->empty(), "'{}' has no [[{}layer]]", path_, prefix_);
     for (const toml::node& layer : *layers) {
       SLUICE_CHECK(layer.is_table(), "'{}': a layer is a table, [[{}layer]]", path_, prefix_);
-      read_layer(*layer.as_table());
+      const toml::table& table = *layer.as_table();
+      table.contains("cudnn_buffer") ? read_buffer(table) : read_layer(table);
     }
     if (const toml::table* table = table_of(root, "pooling")) read_pooling(*table);
     if (const toml::table* table = table_of(root, "output")) read_output(*table);
@@ -122,15 +124,15 @@ class Reader {
     return *found;
   }
 
-  HostTensor array(const toml::node& node) {
+  const NamedArrays::Entry& entry(const toml::node& node) {
     const std::optional<std::string> name = node.value<std::string>();
     if (!name) refuse(node, "the name of an array is a text");
-    if (arrays_.find(*name) == nullptr) {
-      refuse(node, fmt::format("'{}' has no array '{}'", model_.path, *name));
-    }
+    const NamedArrays::Entry* found = arrays_.find(*name);
+    if (found == nullptr) refuse(node, fmt::format("'{}' has no array '{}'", model_.path, *name));
     used_.insert(*name);
-    return arrays_.read(*name);
+    return *found;
   }
+  HostTensor array(const toml::node& node) { return arrays_.read(entry(node).name); }
 
   /// The array of a key, joined and turned as the map says; absent if the key is.
   std::optional<HostTensor> tensor(const toml::table& table, std::string_view key,
@@ -192,6 +194,45 @@ class Reader {
     model_.layers.emplace_back(std::move(layer));
   }
 
+  /// The layers of one packed buffer.
+  void read_buffer(const toml::table& table) {
+    refuse_other_keys(
+        table, "a [[layer]] with cudnn_buffer",
+        std::array<std::string_view, 8>{"cudnn_buffer", "cell", "layers", "directions", "input",
+                                        "hidden", "projection", "biases"});
+    const NamedArrays::Entry& buffer = entry(*table.get("cudnn_buffer"));
+    CudnnStack stack{.biases = biases_of(table)};
+    const std::string cell = value<std::string>(table, "cell", "");
+    if (!is_cell(cell)) refuse_cell(table, cell);
+    stack.cell = kernels::recurrent::parse_cell(cell);
+    stack.layers = value<std::int64_t>(table, "layers", 1);
+    stack.directions = value<std::int64_t>(table, "directions", 1);
+    stack.input = value<std::int64_t>(table, "input", 0);
+    stack.hidden = value<std::int64_t>(table, "hidden", 0);
+    stack.projection = value<std::int64_t>(table, "projection", 0);
+    const StoredBuffer stored{
+        "'" + buffer.name + "'", buffer.sizes, [&] { return arrays_.read(buffer.name); },
+        fmt::format("cell, layers, directions, input, hidden, projection and biases in '{}'",
+                    path_)};
+    std::vector<SourceCell> cells = cells_of_cudnn_buffer(stack, stored, options_, model_.account);
+    for (std::size_t at = 0; at < cells.size(); ++at) {
+      RecurrentLayer layer{.name = fmt::format("{}layer {}", prefix_, ++layers_)};
+      layer.forward = std::move(cells[at]);
+      if (stack.directions == 2) layer.backward = std::move(cells[++at]);
+      model_.layers.emplace_back(std::move(layer));
+    }
+  }
+
+  kernels::recurrent::CudnnBiases biases_of(const toml::table& table) const {
+    using kernels::recurrent::CudnnBiases;
+    const std::string name = value<std::string>(table, "biases", "both");
+    if (name == "both") return CudnnBiases::kBoth;
+    if (name == "none") return CudnnBiases::kNone;
+    if (name == "input") return CudnnBiases::kInput;
+    if (name == "recurrent") return CudnnBiases::kRecurrent;
+    refuse(table, fmt::format("biases is '{}'; use both, none, input or recurrent", name));
+  }
+
   SourceCell read_direction(const toml::table& options, const toml::table& names) {
     SourceCell cell;
     cell.convention = Convention::kArrays;
@@ -221,6 +262,16 @@ class Reader {
     return cell;
   }
 
+  static bool is_cell(std::string_view name) {
+    return std::ranges::find(kernels::recurrent::kCellTypes, name, [](auto type) {
+             return kernels::recurrent::name_of(type);
+           }) != kernels::recurrent::kCellTypes.end();
+  }
+  [[noreturn]] void refuse_cell(const toml::table& table, std::string_view name) const {
+    refuse(table, fmt::format("cell is '{}'; use lstm, gru, gru_reset_before, rnn_tanh or rnn_relu",
+                              name));
+  }
+
   void set_cell(SourceCell& cell, const toml::table& table) const {
     const std::string name = value<std::string>(table, "cell", "");
     const auto is = [&](std::string_view other) { return name == other; };
@@ -233,9 +284,7 @@ class Reader {
       cell.kind = CellKind::kRnn;
       cell.candidate = {is("rnn_tanh") ? "tanh" : "relu"};
     } else {
-      refuse(table, fmt::format("cell is '{}'; use lstm, gru, gru_reset_before, rnn_tanh or "
-                                "rnn_relu",
-                                name));
+      refuse_cell(table, name);
     }
     const std::string_view letters = cell.kind == CellKind::kLstm  ? "fgio"
                                      : cell.kind == CellKind::kGru ? "nrz"
@@ -287,6 +336,7 @@ class Reader {
   }
 
   const NamedArrays& arrays_;
+  const ReadOptions& options_;
   std::string path_;
   SourceModel model_;
   std::set<std::string, std::less<>> used_;

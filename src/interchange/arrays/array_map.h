@@ -29,10 +29,23 @@ namespace sluice::interchange {
 ///   bias = "fc_b"                   # may be left out
 ///   activation = "softmax"          # or linear, the default
 ///
-///   [decoder.embedding]             # of an encoder-decoder without attention, with
-///   [[decoder.layer]] table = "dec_emb"               # and [decoder.output]: its layer l starts
-///   from the last states
-///                                   # of [[layer]] l, and [pooling] and [output] have no place
+///   [decoder.embedding]             # of an encoder-decoder without attention, with also
+///   table = "dec_emb"               # [[decoder.layer]] and [decoder.output]
+///
+/// Layer l of a decoder starts from the last states of [[layer]] l; a map with a decoder has no
+/// [pooling] and no [output].
+///
+/// A layer may be one or more that cuDNN has packed into one buffer (cudnn_layout.h):
+///
+///   [[layer]]
+///   cudnn_buffer = "weights"        # one axis
+///   cell = "lstm"                   # gru, rnn_tanh or rnn_relu
+///   input = 40
+///   hidden = 512
+///   layers = 2                      # 1 if left out, as are directions
+///   directions = 2
+///   projection = 128                # none if left out
+///   biases = "both"                 # the default; or none, input, recurrent
 ///
 /// A list of names in place of a name joins arrays along the first axis, one a gate. With
 /// `transposed = true`, matrices have their inputs first. A layer may have `forget_bias` (a number

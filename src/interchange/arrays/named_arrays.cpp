@@ -102,4 +102,15 @@ NamedArrays open_npz_arrays(const fs::path& path) {
   return {"a NumPy archive (.npz)", path, std::move(entries), read, true};
 }
 
+NamedArrays open_npy_array(const fs::path& path) {
+  const auto tensor =
+      std::make_shared<HostTensor>(tensor_of(io::read_npy(path), "'" + path.native() + "'"));
+  const base::Shape& shape = tensor->shape;
+  return {"an array of NumPy (.npy)",
+          path,
+          {{path.stem().native(), {shape.begin(), shape.end()}}},
+          [tensor](const std::string&) { return *tensor; },
+          true};
+}
+
 }  // namespace sluice::interchange

@@ -44,11 +44,13 @@ class NamedArrays {
   bool is_ordered_;
 };
 
-/// The tensors of a file of safetensors, PyTorch, NumPy (.npz) or pickle. Throws as the readers of
-/// these formats.
+/// The tensors of a file of safetensors, PyTorch, NumPy (.npz, .npy) or pickle. Throws as the
+/// readers of these formats.
 NamedArrays open_safetensors_arrays(const std::filesystem::path& path);
 NamedArrays open_torch_arrays(const std::filesystem::path& path);
 NamedArrays open_npz_arrays(const std::filesystem::path& path);
+/// One array, named as the file is without its ending.
+NamedArrays open_npy_array(const std::filesystem::path& path);
 /// Arrays of NumPy in dicts, lists, tuples and objects' attributes, by dotted names.
 NamedArrays open_pickle_arrays(const std::filesystem::path& path);
 

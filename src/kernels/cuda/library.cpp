@@ -17,6 +17,7 @@
 #include "kernels/matmul/cuda/matmul.h"
 #include "kernels/optimizer/cuda/optimizer.h"
 #include "kernels/pooling/cuda/pooling.h"
+#include "kernels/recurrent/cuda/cudnn_places.h"
 #include "kernels/recurrent/cuda/recurrent.h"
 #include "kernels/sampling/cuda/sampling.h"
 #include "kernels/token_mask/cuda/token_mask.h"
@@ -40,6 +41,7 @@ constexpr DeviceKernels kKernels{
     .optimizer = &optimizer::cuda::kLeaves,
     .pooling = &pooling::cuda::kLeaves,
     .recurrent = &recurrent::cuda::kCandidates,
+    .cudnn_places = &recurrent::cuda::kCudnnPlaces,
     .sampling = &sampling::cuda::kLeaves,
     .token_mask = &token_mask::cuda::kLeaves,
 };

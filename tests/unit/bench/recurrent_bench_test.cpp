@@ -45,6 +45,7 @@ TEST(RecurrentBench, HoldsEveryImplementationAgainstTheOracle) {
   std::ofstream(shapes) << "plain time=7 batch=5 input=9 hidden=18\n"
                            "ragged time=7 batch=5 input=9 hidden=18 directions=2 lengths=uniform\n"
                            "half time=7 batch=5 input=9 hidden=18 dtype=bfloat16\n"
+                           "hard cell=gru time=7 batch=5 input=9 hidden=18 hard_sigmoid=on\n"
                            "other cell=gru time=7\n";
   RecurrentBenchOptions options;
   options.shapes = shapes.string();

@@ -26,7 +26,7 @@ TEST(ShapeFile, ReadsEveryKey) {
       "lengths=uniform seed=9 device=test # trailing\n"
       "b projection=7\n"
       "c reset=0.25 zoneout=0.1 recurrent_dropout=0.3 peepholes=on layer_norm=off\n"
-      "d layer_norm=on\n"
+      "d layer_norm=on hard_sigmoid=on\n"
       "e layers=3 projection=5,6,5\n",
       "f");
   ASSERT_EQ(shapes.size(), 5u);
@@ -54,6 +54,7 @@ TEST(ShapeFile, ReadsEveryKey) {
   EXPECT_EQ(extras.recurrent_dropout, 0.3);
   EXPECT_EQ(shapes[2].reset, 0.25);
   EXPECT_TRUE(shapes[3].descriptor(false).layer_norm);
+  EXPECT_TRUE(shapes[3].descriptor(false).hard_sigmoid && !extras.hard_sigmoid);
 }
 
 TEST(ShapeFile, CountsFlops) {

@@ -96,11 +96,13 @@ class LeastAligned {
 };
 
 /// By the C++ face of the C API.
-Answer by_api(const char* name, const Problem& problem) {
+Answer by_api(const char* name, const Problem& problem, int hard_sigmoid = 0) {
   const Device device(name);
   const Stream stream(device);
   const std::vector<std::int64_t> hidden(kLayers, kHidden);
-  const RecurrentPlan plan(stream, options_of(hidden));
+  sluice_recurrent_options options = options_of(hidden);
+  options.hard_sigmoid = hard_sigmoid;
+  const RecurrentPlan plan(stream, options);
   const LeastAligned memory(device, plan.sizes(), std::string(name) == "cpu" ? 64 : 128);
   std::vector<DeviceMemory> kept;
   const auto put = [&](const auto& values) {
@@ -123,7 +125,7 @@ Answer by_api(const char* name, const Problem& problem) {
     gradients.push_back(set);
   }
   // Another plan packs, where the names of the layouts say that it may.
-  sluice_recurrent_options larger = options_of(hidden);
+  sluice_recurrent_options larger = options;
   larger.time *= 3;
   larger.resets = 0;
   const RecurrentPlan packer(stream, larger);
@@ -179,7 +181,7 @@ Answer by_api(const char* name, const Problem& problem) {
 /// By the contract that the C API stands on.
 class CRecurrent : public sluice::testing::OnDevice {
  protected:
-  Answer by_contract(const Problem& problem) {
+  Answer by_contract(const Problem& problem, bool hard_sigmoid = false) {
     recurrent::Descriptor descriptor;
     descriptor.layers = kLayers;
     descriptor.input = kInput;
@@ -188,6 +190,7 @@ class CRecurrent : public sluice::testing::OnDevice {
     descriptor.rows = kRows + 1;
     descriptor.training = true;
     descriptor.resets = true;
+    descriptor.hard_sigmoid = hard_sigmoid;
     const auto plan = recurrent::make_plan(context_, descriptor).plan;
     const auto bytes = [&](std::size_t size) {
       return poisoned(runtime::DType::kFloat32, {static_cast<std::int64_t>(size / 4 + 1)}).data();
@@ -251,6 +254,13 @@ TEST_P(CRecurrent, GivesTheBitsOfTheContract) {
   EXPECT_TRUE(got == by_contract(problem));
 }
 
+TEST_P(CRecurrent, HasHardSigmoids) {
+  const Problem problem(7);
+  const Answer got = by_api(GetParam(), problem, 1);
+  EXPECT_NE(got.y, by_api(GetParam(), problem).y);
+  EXPECT_TRUE(got == by_contract(problem, true));
+}
+
 /// Whether a change to fitting options is refused, and how.
 template <typename Change>
 std::string refusal(const Change& change) {
@@ -284,6 +294,11 @@ TEST(CRecurrentOptions, AreRefusedInOneSentence) {
             "bfloat16 or float16");
   EXPECT_EQ(refusal([](Options& o, Hidden&) { o.directions = 3; }),
             "a recurrent stack has 1 or 2 directions, not 3");
+  EXPECT_EQ(refusal([](Options& o, Hidden&) {
+              o.cell = SLUICE_RNN_TANH;
+              o.hard_sigmoid = 1;
+            }),
+            "a plain RNN has no gates for a hard sigmoid");
   EXPECT_EQ(refusal([](Options& o, Hidden&) { o.dropout = 1.5; }),
             "dropout must lie in [0, 1), not 1.5");
   EXPECT_NE(refusal([](Options& o, Hidden&) {

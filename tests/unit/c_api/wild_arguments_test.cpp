@@ -117,6 +117,7 @@ class WildCaller {
     options.zoneout_h = rate();
     options.zoneout_c = options.cell == SLUICE_LSTM ? rate() : 0;
     options.recurrent_dropout = rate();
+    options.hard_sigmoid = chance(.1) ? 1 : 0;
     if (chance(.1)) options.implementation = chance(.5) ? "portable" : "none of these";
     return options;
   }

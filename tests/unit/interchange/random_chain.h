@@ -15,6 +15,7 @@ struct ChainForm {
   int layers = 2;
   bool has_embedding = true, has_output = true, projects = false, peeps = false;
   bool hard_sigmoid = false;
+  bool same_width = false;  ///< of all layers, in place of 4, 5 and so on
 };
 
 inline SourceCell random_cell(RandomNumbers& random, const ChainForm& form, std::int64_t input,
@@ -50,8 +51,9 @@ inline SourceModel random_chain(std::uint64_t seed, const ChainForm& form) {
   }
   for (int i = 0; i < form.layers; ++i) {
     RecurrentLayer layer{.name = "layer" + std::to_string(i)};
-    if (form.directions != "backward") layer.forward = random_cell(random, form, width, 4 + i);
-    if (form.directions != "forward") layer.backward = random_cell(random, form, width, 4 + i);
+    const std::int64_t hidden = form.same_width ? 4 : 4 + i;
+    if (form.directions != "backward") layer.forward = random_cell(random, form, width, hidden);
+    if (form.directions != "forward") layer.backward = random_cell(random, form, width, hidden);
     width = layer.output();
     model.layers.emplace_back(std::move(layer));
   }

@@ -23,9 +23,11 @@ cudnnRNNMode_t cudnn_mode(CellType cell) {
 
 }  // namespace
 
-CudnnLayer::CudnnLayer(const Descriptor& descriptor, cudnnRNNAlgo_t algorithm)
+CudnnLayer::CudnnLayer(const Descriptor& descriptor, cudnnRNNAlgo_t algorithm,
+                       cudnnRNNBiasMode_t biases)
     : descriptor_(descriptor),
       algorithm_(algorithm),
+      biases_(biases),
       handle_(cudnn_, cudnn_.create, cudnn_.destroy),
       dropout_(cudnn_, cudnn_.dropout_create, cudnn_.dropout_destroy),
       rnn_(cudnn_, cudnn_.rnn_create, cudnn_.rnn_destroy),
@@ -50,7 +52,7 @@ CudnnLayer::CudnnLayer(const Descriptor& descriptor, cudnnRNNAlgo_t algorithm)
 void CudnnLayer::describe(cudnnRNNDescriptor_t rnn, cudnnMathType_t math) const {
   const Descriptor& d = descriptor_;
   cudnn_.check(
-      cudnn_.rnn_set(rnn, algorithm_, cudnn_mode(d.cell), CUDNN_RNN_DOUBLE_BIAS,
+      cudnn_.rnn_set(rnn, algorithm_, cudnn_mode(d.cell), biases_,
                      d.directions == 2 ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL,
                      CUDNN_LINEAR_INPUT, cudnn_type(d.dtype), CUDNN_DATA_FLOAT, math,
                      static_cast<std::int32_t>(d.input), static_cast<std::int32_t>(d.hidden),

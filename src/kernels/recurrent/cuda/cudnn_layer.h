@@ -34,7 +34,8 @@ class CudnnObject {
 /// The library, a handle, and descriptors of a stack and of the extent of its last run.
 class CudnnLayer {
  public:
-  CudnnLayer(const Descriptor& descriptor, cudnnRNNAlgo_t algorithm);
+  CudnnLayer(const Descriptor& descriptor, cudnnRNNAlgo_t algorithm,
+             cudnnRNNBiasMode_t biases = CUDNN_RNN_DOUBLE_BIAS);
 
   /// Prepares for a run.
   void begin(const Context& context, std::int64_t time, std::int64_t rows);
@@ -67,6 +68,7 @@ class CudnnLayer {
 
   Descriptor descriptor_;
   cudnnRNNAlgo_t algorithm_;
+  cudnnRNNBiasMode_t biases_;
   CudnnLibrary cudnn_;
   CudnnObject<cudnnHandle_t> handle_;
   CudnnObject<cudnnDropoutDescriptor_t> dropout_;
