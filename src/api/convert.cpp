@@ -136,7 +136,7 @@ Read read(const ConvertRequest& request, SourceFormat format, runtime::Device* d
     result.made.container = io::read_model(request.source);
     return result;
   }
-  const interchange::ReadOptions read_options = sluice::read_options(request, device);
+  interchange::ReadOptions read_options = sluice::read_options(request, device);
   result.source = interchange::read_source(request.source, format, read_options);
   result.asked_for_device = read_options.asked_for_device();
   interchange::AssembleOptions options = assemble_options(request);

@@ -39,6 +39,7 @@ Keys keys_of(SourceFormat format) {
     case SourceFormat::kSafetensors:
     case SourceFormat::kTorch:
     case SourceFormat::kNpz:
+    case SourceFormat::kNpy:
     case SourceFormat::kPickle:
       return kTensorKeys;
     case SourceFormat::kKeras:
@@ -112,7 +113,7 @@ SourceModel read_by_format(const fs::path& path, SourceFormat format, const Read
              describe(format));
 }
 
-SourceModel read_source(const fs::path& path, SourceFormat format, ReadOptions options) {
+SourceModel read_source(const fs::path& path, SourceFormat format, ReadOptions& options) {
   const bool has_arrays = format == SourceFormat::kSafetensors || format == SourceFormat::kTorch ||
                           format == SourceFormat::kNpz || format == SourceFormat::kNpy ||
                           format == SourceFormat::kPickle;

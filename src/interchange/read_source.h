@@ -13,8 +13,9 @@ SourceModel read_by_format(const std::filesystem::path& path, SourceFormat forma
                            const ReadOptions& options);
 
 /// The same. Throws ErrorCode::kInvalidArgument before the file is read for answers that the
-/// format never asks for, and after it for those that this source did not need.
+/// format never asks for, and after it for those that this source did not need. `options` learns
+/// what it is asked for.
 SourceModel read_source(const std::filesystem::path& path, SourceFormat format,
-                        ReadOptions options);
+                        ReadOptions& options);
 
 }  // namespace sluice::interchange

@@ -282,7 +282,8 @@ TEST_F(PaddleFolder, SurvivesDamagedPrograms) {
 TEST_F(PaddleFolder, IsRecognized) {
   EXPECT_EQ(recognize(fixture("gru_crf")), SourceFormat::kPaddle);
   EXPECT_EQ(describe(SourceFormat::kPaddle), "a model of Paddle");
-  const SourceModel model = read_source(fixture("gru_mean"), SourceFormat::kPaddle, {});
+  ReadOptions options;
+  const SourceModel model = read_source(fixture("gru_mean"), SourceFormat::kPaddle, options);
   EXPECT_EQ(model.layers.size(), 3u);
 }
 
