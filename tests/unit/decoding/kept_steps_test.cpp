@@ -123,11 +123,12 @@ class KeptSteps : public testing::OnDevice {
     }
   }
 
-  /// Of a model with attention, which is kept.
+  /// Of a model with attention, which is kept, or without.
   template <typename Search, typename Options>
-  void expect_same_of_sources(Options keeping, Options looking) {
-    keeping.attention = looking.attention = true;
+  void expect_same_of_sources(Options keeping, Options looking, const char* attention) {
     models::Seq2SeqConfig config;
+    config.attention = attention;
+    keeping.attention = looking.attention = config.attends();
     config.source_vocabulary = config.target_vocabulary = kVocabulary;
     config.embedding = 7;
     config.hidden = 10;
@@ -183,12 +184,16 @@ class KeptSteps : public testing::OnDevice {
 };
 
 TEST_P(KeptSteps, ServeBeamSearchesOfTheSameSizes) {
-  expect_same_of_sources<BeamSearch>(beams(100), beams(1));
+  for (const char* attention : {"additive", "none"}) {
+    expect_same_of_sources<BeamSearch>(beams(100), beams(1), attention);
+  }
   expect_same_of_prompts<BeamSearch>(beams(100), beams(1));
 }
 
 TEST_P(KeptSteps, ServeSamplingOfTheSameSizes) {
-  expect_same_of_sources<Sampling>(samples(100), samples(1));
+  for (const char* attention : {"additive", "none"}) {
+    expect_same_of_sources<Sampling>(samples(100), samples(1), attention);
+  }
   expect_same_of_prompts<Sampling>(samples(100), samples(1));
 }
 

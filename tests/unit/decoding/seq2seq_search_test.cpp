@@ -19,9 +19,10 @@ using Sources = std::vector<std::vector<std::int32_t>>;
 
 constexpr std::int32_t kVocabulary = 23;
 
-models::Seq2SeqConfig small_config(const char* cell) {
+models::Seq2SeqConfig small_config(const char* cell, const char* attention) {
   models::Seq2SeqConfig config;
   config.cell = cell;
+  config.attention = attention;
   config.source_vocabulary = config.target_vocabulary = kVocabulary;
   config.embedding = 7;
   config.hidden = 10;
@@ -33,7 +34,8 @@ models::Seq2SeqConfig small_config(const char* cell) {
 // The search over a real model with random weights.
 class Seq2SeqSearch : public testing::OnDevice {
  protected:
-  explicit Seq2SeqSearch(const char* cell = "lstm") : model_(small_config(cell)) {}
+  explicit Seq2SeqSearch(const char* cell = "lstm", const char* attention = "additive")
+      : model_(small_config(cell, attention)) {}
 
   void make_model(DType dtype) {
     model_.parameters().allocate(context_, dtype, false);
@@ -70,7 +72,9 @@ class Seq2SeqSearch : public testing::OnDevice {
     const std::int64_t longest = *std::max_element(lengths.begin(), lengths.end());
     const auto inputs = static_cast<std::int64_t>(sources.size());
     models::Seq2SeqDecoding decoding(context_, model_, {inputs, longest, inputs * options.beam});
-    BeamSearch search(context_, decoding, options, {inputs, longest, model_.parameters().dtype()});
+    SearchOptions kept = options;
+    kept.attention = options.attention && model_.config().attends();
+    BeamSearch search(context_, decoding, kept, {inputs, longest, model_.parameters().dtype()});
     decoding.encode(context_, time_major(sources, longest), put(lengths));
     return fetch(context_, search.run(context_, lengths));
   }
@@ -107,6 +111,12 @@ class Seq2SeqSearch : public testing::OnDevice {
 class ResetBeforeSearch : public Seq2SeqSearch {
  protected:
   ResetBeforeSearch() : Seq2SeqSearch("gru_reset_before") {}
+};
+
+/// A step of its decoder goes from one state to another.
+class PlainSearch : public Seq2SeqSearch {
+ protected:
+  PlainSearch() : Seq2SeqSearch("lstm", "none") {}
 };
 
 const Sources kSources{{5, 9, 4, 22, 7}, {6}, {10, 11, 12, 13, 14, 15, 16, 17}, {4, 4}, {20, 8, 5}};
@@ -177,6 +187,7 @@ TEST_P(Seq2SeqSearch, ScoresAsTeacherForcing) { expect_scores_of_teacher_forcing
 // a CPU are off by up to 1.8e-4 from those in float64 (of the LSTM by 9e-6), and two orders of
 // summation by as much each.
 TEST_P(ResetBeforeSearch, ScoresAsTeacherForcing) { expect_scores_of_teacher_forcing(5e-4); }
+TEST_P(PlainSearch, ScoresAsTeacherForcing) { expect_scores_of_teacher_forcing(5e-4); }
 
 TEST_P(Seq2SeqSearch, AttentionIsADistributionOverTheSource) {
   make_model(DType::kFloat32);
@@ -304,6 +315,7 @@ TEST_P(Seq2SeqSearch, LaterSearchesEqualThoseOfTheirOwn) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, Seq2SeqSearch, testing::devices(), testing::device_name);
 INSTANTIATE_TEST_SUITE_P(Devices, ResetBeforeSearch, testing::devices(), testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, PlainSearch, testing::devices(), testing::device_name);
 
 }  // namespace
 }  // namespace sluice::decoding
