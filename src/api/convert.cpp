@@ -63,19 +63,32 @@ interchange::ReadOptions read_options(const ConvertRequest& request, runtime::De
   return options;
 }
 
-/// The vocabulary that an export has beside it, whose first ids are special.
-void take_words_beside(const ConvertRequest& request, interchange::AssembleOptions& options,
-                       interchange::Account& account) {
-  const std::string path = request.source + ".words.txt";
-  if (!request.words.empty() || !request.subgraph.empty() || !fs::exists(path)) return;
-  options.words = lines_of(path);
-  account.find("the words, in '" + path + "'");
+/// The vocabulary and the labels that an export has beside it. The first ids are special; those of
+/// a decoder stand in no file.
+void take_texts_beside(const ConvertRequest& request, const SourceModel& source,
+                       interchange::AssembleOptions& options, interchange::Account& account) {
+  if (!request.subgraph.empty()) return;
+  const auto lines_beside = [&](const char* ending) {
+    const std::string path = request.source + ending;
+    if (!fs::exists(path)) return std::vector<std::string>();
+    account.find(fmt::format("the texts in '{}'", path));
+    return lines_of(path);
+  };
+  if (request.labels.empty() && source.decoder.empty()) {
+    options.labels = lines_beside(".labels.txt");
+  }
+  const bool reads_ids = std::holds_alternative<interchange::EmbeddingLayer>(source.layers.front());
+  if (!reads_ids || !request.words.empty()) return;
+  const std::vector<std::string> words = lines_beside(".words.txt");
+  if (words.empty()) return;
+  options.words = words;
   const std::array<std::string_view, 4> special{"<pad>", "<unk>", "<s>", "</s>"};
-  const bool is_ours = options.words.size() > special.size() &&
-                       std::equal(special.begin(), special.end(), options.words.begin());
+  const bool is_ours =
+      words.size() > special.size() && std::equal(special.begin(), special.end(), words.begin());
   if (!is_ours || options.pad || options.unknown || options.begin || options.end) return;
   options.pad = data::kPadId;
   options.unknown = data::kUnknownId;
+  if (!source.decoder.empty()) return;
   options.begin = data::kBosId;
   options.end = data::kEosId;
 }
@@ -140,9 +153,7 @@ Read read(const ConvertRequest& request, SourceFormat format, runtime::Device* d
   result.source = interchange::read_source(request.source, format, read_options);
   result.asked_for_device = read_options.asked_for_device();
   interchange::AssembleOptions options = assemble_options(request);
-  const bool reads_ids =
-      std::holds_alternative<interchange::EmbeddingLayer>(result.source.layers.front());
-  if (reads_ids) take_words_beside(request, options, result.source.account);
+  take_texts_beside(request, result.source, options, result.source.account);
   result.made = interchange::assemble(result.source, options);
   return result;
 }

@@ -19,27 +19,35 @@ namespace {
 
 /// A half of the model as it can be part of a seq2seq.
 struct Half {
-  SourceModel source;  ///< which `chain` points into
   FoldedChain chain;
   CanonicalStack stack;
 
-  Half(const SourceModel& model, const std::vector<SourceLayer>& layers, std::string_view name)
-      : source{.format = model.format, .path = model.path, .layers = layers} {
-    chain = fold(source);
-    stack = stack_of(std::move(chain.layers), source.account);
+  Half(SourceModel& model, const std::vector<SourceLayer>& layers, std::string_view name)
+      : chain(fold(layers, model.path)) {
     if (chain.embedding == nullptr) {
       refuse(
           model,
-          fmt::format("its {} reads numbers; that of a seq2seq reads ids, by an embedding", name));
+          fmt::format("the {} of a seq2seq begins with an embedding, and its own does not", name));
     }
     if (chain.pooling != "none" || chain.crf != nullptr) {
       refuse(model, fmt::format("the {} of a seq2seq has no pooling and no CRF", name));
     }
+    const auto runs_forward = [](const CanonicalLayer& layer) { return layer.forward.has_value(); };
+    const auto runs_backward = [](const CanonicalLayer& layer) {
+      return layer.backward.has_value();
+    };
+    const bool all_backward = std::ranges::all_of(chain.layers, runs_backward);
+    const bool some_backward = std::ranges::any_of(chain.layers, runs_backward);
+    if (!std::ranges::all_of(chain.layers, runs_forward) || all_backward != some_backward) {
+      refuse(model, fmt::format("the layers of the {} of a seq2seq all run forward, or all in both "
+                                "directions",
+                                name));
+    }
+    stack = stack_of(std::move(chain.layers), model.account);
     const models::StackConfig& config = stack.config;
-    if (!config.widths.empty() || !config.projections.empty() || config.hard_sigmoid ||
-        std::ssize(stack.places.back()) != config.output_width()) {
-      refuse(model, fmt::format("the {} of a seq2seq has layers of one width and one number of "
-                                "directions, without projections or hard sigmoids",
+    if (!config.widths.empty() || !config.projections.empty() || config.hard_sigmoid) {
+      refuse(model, fmt::format("the layers of the {} of a seq2seq have one width, and neither "
+                                "projections nor hard sigmoids",
                                 name));
     }
   }
@@ -104,7 +112,7 @@ class Assembly {
     }
   }
 
-  models::Seq2SeqConfig configuration() const {
+  models::Seq2SeqConfig configuration() {
     const models::StackConfig& encoder = encoder_.stack.config;
     const models::StackConfig& decoder = decoder_.stack.config;
     const std::int64_t embedding = encoder_.chain.embedding->table.shape[1];
@@ -115,6 +123,18 @@ class Assembly {
     }
     if (decoder.bidirectional || decoder.peepholes) {
       refuse(source_, "the decoder of a seq2seq runs forward and has no peepholes");
+    }
+    if (encoder.layers > decoder.layers) {
+      refuse(source_,
+             fmt::format("its encoder has {} recurrent layers and its decoder {}; layer l of a "
+                         "decoder starts from layer l of its encoder, so the others would do "
+                         "nothing",
+                         encoder.layers, decoder.layers));
+    }
+    if (encoder.layers < decoder.layers) {
+      source_.account.assume(fmt::format(
+          "the decoder's layers above its first {} start from zero, since the encoder has no more",
+          encoder.layers));
     }
     if (encoder.hidden != decoder.hidden || embedding != decoder_.chain.embedding->table.shape[1]) {
       refuse(source_,
@@ -127,9 +147,10 @@ class Assembly {
                             decoder_.chain.activation.is("softmax") ||
                             decoder_.chain.activation.is("log_softmax");
     if (!decoder_.chain.output || encoder_.chain.output || !has_logits) {
-      refuse(source_,
-             "a seq2seq ends with a linear layer and perhaps a softmax, and its encoder with a "
-             "recurrent layer");
+      refuse(
+          source_,
+          "a seq2seq ends with a linear layer ([decoder.output] of a map) and perhaps a softmax, "
+          "and its encoder with a recurrent layer");
     }
     SLUICE_CHECK(decoder_.chain.output->rows == std::ssize(result_.target_ids),
                  "'{}' has {} outputs for {} ids that it writes", source_.path,
@@ -168,16 +189,17 @@ class Assembly {
   }
 
   void pair_layers() {
-    pair_recurrent(encoder_, "encoder", 0);
-    pair_recurrent(decoder_, "decoder", source_.layers.size());
+    pair_recurrent(source_.layers, encoder_, "encoder", 0);
+    pair_recurrent(source_.decoder, decoder_, "decoder", source_.layers.size());
     const std::vector<std::int64_t> places(result_.target_ids.begin(), result_.target_ids.end());
     result_.pairs.push_back({source_.layers.size() + source_.decoder.size() - 1, "output", places});
   }
 
-  void pair_recurrent(const Half& half, std::string_view name, std::size_t first) {
+  void pair_recurrent(const std::vector<SourceLayer>& layers, const Half& half,
+                      std::string_view name, std::size_t first) {
     int layer = 0;
-    for (std::size_t at = 0; at < half.source.layers.size(); ++at) {
-      if (!std::holds_alternative<RecurrentLayer>(half.source.layers[at])) continue;
+    for (std::size_t at = 0; at < layers.size(); ++at) {
+      if (!std::holds_alternative<RecurrentLayer>(layers[at])) continue;
       result_.pairs.push_back({first + at, fmt::format("{}.l{}", name, layer++),
                                counted(half.stack.config.output_width())});
     }

@@ -97,6 +97,26 @@ void grow(CanonicalCell& cell, std::int64_t input, std::int64_t hidden, std::int
   cell.output = output;
 }
 
+/// A small file must not ask for much memory: one wide layer before many narrow ones.
+void require_bounded_growth(const CanonicalStack& stack, std::int64_t hidden, std::int64_t output) {
+  constexpr double kMostGrowth = 64, kAlways = 1 << 20;
+  constexpr std::size_t kMostLayers = 64;
+  double numbers = 0, grown = 0;
+  for (const CanonicalLayer& layer : stack.layers) {
+    const CanonicalCell& cell = *layer.forward;
+    const auto gates = static_cast<double>(cell.gates());
+    numbers += gates * static_cast<double>(cell.hidden * (cell.input + cell.output));
+    grown += gates * static_cast<double>(hidden) * 2 * static_cast<double>(output);
+  }
+  if (stack.layers.size() <= kMostLayers && grown <= kMostGrowth * numbers + kAlways) return;
+  base::fail(
+      ErrorCode::kUnsupported,
+      "{} layers from layer '{}' on would take {:.3g} numbers in place of {:.3g} if all were "
+      "as wide as the widest, with {} units; use --kind tagger or features, which have "
+      "layers of different widths",
+      stack.layers.size(), stack.layers.front().name, grown, numbers, hidden);
+}
+
 }  // namespace
 
 void even_out_widths(CanonicalStack& stack, Account& account) {
@@ -111,10 +131,11 @@ void even_out_widths(CanonicalStack& stack, Account& account) {
     output = std::max(output, cell.output);
   }
   if (!differ) return;
-  account.assume(
-      fmt::format("all layers get the {} units of the widest, by units of zeros, which costs time "
-                  "and changes no result: those of this kind of model have one width",
-                  hidden));
+  require_bounded_growth(stack, hidden, output);
+  account.assume(fmt::format(
+      "all layers get the {} units{} of the widest, by numbers that are zero, which costs time and "
+      "changes no result: those of this kind of model have one width",
+      hidden, config.projections.empty() ? "" : fmt::format(" and projections to {}", output)));
   std::int64_t input = cell_of(stack.layers.front()).input;
   for (CanonicalLayer& layer : stack.layers) {
     grow(*layer.forward, input, hidden, output);

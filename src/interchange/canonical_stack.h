@@ -26,7 +26,8 @@ struct CanonicalStack {
 CanonicalStack stack_of(std::vector<CanonicalLayer> layers, Account& account);
 
 /// Makes all layers of a stack in one direction as wide as its widest, and their projections, by
-/// units of zeros, whose output is zero at every step. `account` is told.
+/// units of zeros, whose output is zero at every step. `account` is told. Throws
+/// ErrorCode::kUnsupported for more layers than a model has, and if the stack would grow too much.
 void even_out_widths(CanonicalStack& stack, Account& account);
 
 /// Columns moved to places of a row with `width` columns; the others are zero.

@@ -118,10 +118,11 @@ void fold_into(CanonicalCell& cell, const LinearMap& before, std::size_t most) {
 
 class Folding {
  public:
-  explicit Folding(const SourceModel& source) : source_(source) {}
+  Folding(const std::vector<SourceLayer>& layers, const std::string& path)
+      : layers_(layers), path_(path) {}
 
   FoldedChain fold() {
-    for (const SourceLayer& layer : source_.layers) {
+    for (const SourceLayer& layer : layers_) {
       if (!chain_.output_name.empty()) {
         refuse(name_of(layer), "stands behind the layer '" + chain_.output_name +
                                    "', which can only be the last one in Sluice");
@@ -129,7 +130,7 @@ class Folding {
       std::visit([this](const auto& one) { add(one); }, layer);
     }
     if (chain_.layers.empty()) {
-      base::fail(ErrorCode::kUnsupported, "'{}' has no recurrent layer", source_.path);
+      base::fail(ErrorCode::kUnsupported, "'{}' has no recurrent layer", path_);
     }
     if (pending_) chain_.output = whole(*std::move(pending_));
     return std::move(chain_);
@@ -137,13 +138,13 @@ class Folding {
 
  private:
   [[noreturn]] void refuse(std::string_view layer, std::string_view why) const {
-    base::fail(ErrorCode::kUnsupported, "'{}': layer '{}' {}{}", source_.path, layer, why, kAdvice);
+    base::fail(ErrorCode::kUnsupported, "'{}': layer '{}' {}{}", path_, layer, why, kAdvice);
   }
   void require_width(std::string_view name, std::int64_t reads) const {
     if (width_ == 0 || reads == width_) return;
     base::fail(ErrorCode::kFormat,
-               "'{}': layer '{}' reads {} numbers, but what is before it has {}", source_.path,
-               name, reads, width_);
+               "'{}': layer '{}' reads {} numbers, but what is before it has {}", path_, name,
+               reads, width_);
   }
 
   void add(const EmbeddingLayer& layer) {
@@ -187,7 +188,7 @@ class Folding {
   /// product to product.
   std::size_t most() const {
     std::size_t numbers = 0;
-    for (const SourceLayer& layer : source_.layers) {
+    for (const SourceLayer& layer : layers_) {
       if (const auto* linear = std::get_if<LinearLayer>(&layer)) {
         numbers += linear->weight.data.size() / sizeof(float);
       } else if (const auto* recurrent = std::get_if<RecurrentLayer>(&layer)) {
@@ -226,7 +227,8 @@ class Folding {
     chain_.query = layer.query;
   }
 
-  const SourceModel& source_;
+  const std::vector<SourceLayer>& layers_;
+  const std::string& path_;
   FoldedChain chain_;
   std::optional<LinearMap> pending_;
   std::int64_t width_ = 0;  ///< of what the next layer reads; 0: not known
@@ -234,6 +236,8 @@ class Folding {
 
 }  // namespace
 
-FoldedChain fold(const SourceModel& source) { return Folding(source).fold(); }
+FoldedChain fold(const std::vector<SourceLayer>& layers, const std::string& path) {
+  return Folding(layers, path).fold();
+}
 
 }  // namespace sluice::interchange

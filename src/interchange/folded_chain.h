@@ -31,18 +31,20 @@ struct LinearMap {
 /// A chain without linear layers but the last: the others are multiplied into what reads them,
 /// which changes no result but by rounding.
 struct FoldedChain {
-  const EmbeddingLayer* embedding = nullptr;  ///< of the source model
+  const EmbeddingLayer* embedding = nullptr;  ///< of the source
   std::vector<CanonicalLayer> layers;         ///< at least one
   std::string pooling = "none";
   std::optional<io::HostTensor> query = {};  ///< of pooling by attention
   std::optional<LinearMap> output = {};
-  const CrfLayer* crf = nullptr;    ///< of the source model
+  const CrfLayer* crf = nullptr;    ///< of the source
   Activation activation{"linear"};  ///< of the output
   std::string output_name = {};     ///< of the layer that has the activation
 };
 
-/// Throws ErrorCode::kUnsupported, naming the layer, for a chain that is no embedding, recurrent
-/// layers, pooling and linear output in this order; kFormat for widths that don't fit.
-FoldedChain fold(const SourceModel& source);
+/// The result points into `layers`; `path` is for messages. Throws ErrorCode::kUnsupported, naming
+/// the layer, for a chain that is no embedding, recurrent layers, pooling and linear output in this
+/// order; kFormat for widths that don't fit.
+FoldedChain fold(const std::vector<SourceLayer>& layers, const std::string& path);
+inline FoldedChain fold(const SourceModel& source) { return fold(source.layers, source.path); }
 
 }  // namespace sluice::interchange

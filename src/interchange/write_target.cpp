@@ -1,5 +1,7 @@
 #include "interchange/write_target.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -84,6 +86,27 @@ std::vector<std::string> written_lines(std::vector<std::string> texts) {
   return texts;
 }
 
+namespace {
+
+/// Says how a pooling that readers do not find in a file comes back from it.
+void note_pooling(std::string_view target, SourceModel& chain) {
+  const bool is_graph = target == "pb" || target == "savedmodel";
+  if (target != "torch" && !is_graph) return;
+  for (const SourceLayer& layer : chain.layers) {
+    const auto* pooling = std::get_if<PoolingLayer>(&layer);
+    if (pooling == nullptr || pooling->kind == "attention") continue;
+    const std::string back =
+        fmt::format("to bring the model back, say --set pooling={}", pooling->kind);
+    if (is_graph) {
+      chain.account.assume("the graph's pooling is told to who reads the file: " + back);
+    } else {
+      chain.account.leave_out("the pooling, of which tensors say nothing: " + back);
+    }
+  }
+}
+
+}  // namespace
+
 Export export_model(const io::Container& container, std::string_view target,
                     std::string_view subgraph) {
   Export result;
@@ -109,6 +132,7 @@ Export export_model(const io::Container& container, std::string_view target,
         "the CRF: the output has the scores of the labels at each step, without those of "
         "neighbours");
   }
+  note_pooling(target, result.chain);
   if (target == "pb" || target == "savedmodel") {
     result.chain.account.leave_out(
         "lengths of rows: every row of a batch has all its steps, so give rows of one length");

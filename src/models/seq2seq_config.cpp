@@ -57,6 +57,11 @@ void Seq2SeqConfig::validate() const {
   check_width("hidden", hidden);
   check_width("encoder_layers", encoder_layers, kMostLayers);
   check_width("decoder_layers", decoder_layers, kMostLayers);
+  SLUICE_CHECK(attends() || encoder_layers <= decoder_layers,
+               "model.attention is 'none', so layer l of the decoder starts from layer l of the "
+               "encoder, and what is above does nothing: model.encoder_layers is {}, so "
+               "model.decoder_layers must be as many, not {}",
+               encoder_layers, decoder_layers);
   SLUICE_CHECK(!bidirectional || hidden % 2 == 0,
                "model.hidden is {}; a bidirectional encoder halves it, so it must be even", hidden);
   check_rate("dropout", dropout);

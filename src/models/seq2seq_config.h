@@ -19,7 +19,7 @@ struct Seq2SeqConfig {
   std::int64_t decoder_layers = 1;
   bool bidirectional = true;  ///< encoder: hidden/2 units a direction
   /// additive (Bahdanau), multiplicative (Luong general) or none: all that the decoder knows of the
-  /// source is the encoder's final state.
+  /// source is the final state of each encoder layer, and the encoder has no more layers than it.
   std::string attention = "additive";
   double dropout = 0.2;  ///< embeddings, between layers, attentional output
   /// Which matrices are one: "none", "decoder" (target embedding and output) or "all" (source

@@ -147,8 +147,8 @@ const ConfigKey kKeys[] = {
      "Whether the stack (of seq2seq: the encoder) reads in both directions, with hidden/2 units "
      "each. A model that answers while its input arrives needs false."},
     {"model.attention", [](C& c) -> T { return &c.model.attention; }, kMust,
-     "additive (Bahdanau), multiplicative (Luong) or none: all that the decoder knows of the "
-     "input is the encoder's final state, and it takes no input feeding."},
+     "additive (Bahdanau), multiplicative (Luong) or none: then each layer of the decoder starts "
+     "from the final state of the encoder's layer, and knows nothing else of the input."},
     {"model.dropout", [](C& c) -> T { return &c.model.dropout; }, kMust,
      "Rate of dropout on embeddings, between layers and before the output layer; use more with "
      "little data."},

@@ -172,6 +172,9 @@ class Reader {
                       std::array<std::string_view, 3>{"table", "padding", "transposed"});
     EmbeddingLayer layer{.name = prefix_ + "embedding",
                          .table = required(table, "table", value(table, "transposed", false), 2)};
+    if (table.contains("padding") && !prefix_.empty()) {
+      refuse(*table.get("padding"), "a decoder has no padding that a file could name");
+    }
     if (table.contains("padding")) layer.padding = value<std::int64_t>(table, "padding", 0);
     model_.layers.emplace_back(std::move(layer));
   }

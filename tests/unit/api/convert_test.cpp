@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -166,6 +167,22 @@ TEST(Convert, MakesLanguageModelsOfUnequalLayers) {
             "language_model");
 }
 
+TEST(Convert, RefusesToWidenManyNarrowLayers) {
+  RandomNumbers random(10);
+  std::vector<SourceLayer> layers{random_embedding(random, 9, 4)};
+  const auto add = [&](std::int64_t input, std::int64_t units) {
+    layers.push_back(RecurrentLayer{.name = "gru",
+                                    .forward = random_cell(random, CellKind::kGru, input, units)});
+  };
+  add(4, 200);
+  add(200, 1);
+  for (int i = 0; i < 180; ++i) add(1, 1);
+  layers.push_back(random_linear(random, 1, 9));
+  SourceModel source = chain(std::move(layers));
+  EXPECT_NE(message_of([&] { assemble(source, {}); }).find("as wide as the widest"),
+            std::string::npos);
+}
+
 TEST(Convert, GivesIdsTheirTexts) {
   RandomNumbers random(4);
   SourceModel source =
@@ -243,18 +260,20 @@ TEST(Convert, RefusesOptionsThatHaveNoUse) {
   EXPECT_NE(message({.source = features, .target = "", .labels = features}), "");
 }
 
-/// A vocabulary beside an export is taken, and its special ids are what they were.
+/// A vocabulary and labels beside an export are taken, and its special ids are what they were.
 TEST(Convert, TakesTheWordsBesideASource) {
   const testing::TemporaryFolder folder;
   const std::string words = folder.write("words", "the\ncat\nsat\na\nb\nc\nd\ne\nf\ng\nh\n");
   const std::string first = (folder.path() / "first").native();
-  convert(
-      {.source = fixture_path("torch/lstm_tagger.pt").native(), .target = first, .words = words});
+  convert({.source = fixture_path("torch/lstm_tagger.pt").native(),
+           .target = first,
+           .words = words,
+           .labels = folder.write("labels", "O\nB-PER\nI-PER\n")});
   convert({.source = first, .target = first + ".onnx", .to = "onnx"});
   const std::string second = (folder.path() / "second").native();
   const ConvertReport report =
       convert({.source = first + ".onnx", .target = second, .kind = "tagger"});
-  EXPECT_EQ(report.found.back(), "the words, in '" + first + ".onnx.words.txt'");
+  EXPECT_EQ(report.found.back(), "the texts in '" + first + ".onnx.words.txt'");
   EXPECT_EQ(io::read_model(second).blobs, io::read_model(first).blobs);
 }
 
@@ -530,6 +549,26 @@ TEST(Convert, AnswersAsAnEncoderDecoderOfTorch) {
             std::string::npos);
 }
 
+TEST(Convert, TakesNoIdsOfADecoderFromWordsBesideIt) {
+  const testing::TemporaryFolder folder;
+  const std::string map = folder.write("names.toml", kEncoderDecoder);
+  const auto source = folder.path() / "model.npz";
+  std::filesystem::copy_file(fixture_path("arrays/encoder_decoder.npz"), source);
+  std::string words = "<pad>\n<unk>\n<s>\n</s>\n";
+  for (const char letter : std::string("abcdefgh")) words += std::string(1, letter) + "\n";
+  folder.write("model.npz.words.txt", words);
+  ConvertRequest request{.source = source.native(), .target = ""};
+  request.map = map;
+  const ConvertReport report = convert(request);
+  EXPECT_EQ(report.found.back(), "the texts in '" + source.native() + ".words.txt'");
+  const auto assumes = [&](const char* begin) {
+    return std::ranges::any_of(report.assumed,
+                               [&](const std::string& line) { return line.starts_with(begin); });
+  };
+  EXPECT_TRUE(assumes("no id begins an answer"));
+  EXPECT_TRUE(assumes("no id ends an answer"));
+}
+
 TEST(Convert, RefusesADecoderThatDoesNotFitItsEncoder) {
   RandomNumbers random(7);
   const auto made_with = [&](std::vector<SourceLayer> decoder, AssembleOptions options = {}) {
@@ -560,6 +599,34 @@ TEST(Convert, RefusesADecoderThatDoesNotFitItsEncoder) {
                        random_linear(random, 4, 6)},
                       {.kind = "tagger"}),
             "'file' has a decoder, so it can't be a tagger; leave out --kind, or the decoder");
+}
+
+TEST(Convert, RefusesEncodersWhoseStatesDoNotFitADecoder) {
+  RandomNumbers random(9);
+  const auto layer = [&](std::int64_t input, bool forward, bool backward) {
+    RecurrentLayer made{.name = "gru"};
+    if (forward) made.forward = random_cell(random, CellKind::kGru, input, 4);
+    if (backward) made.backward = random_cell(random, CellKind::kGru, input, 4);
+    return made;
+  };
+  const auto refusal = [&](std::vector<SourceLayer> encoder, std::int64_t units) {
+    encoder.insert(encoder.begin(), random_embedding(random, 7, 3));
+    SourceModel source = chain(std::move(encoder));
+    source.path = "file";
+    source.decoder = {
+        random_embedding(random, 6, 3),
+        RecurrentLayer{.name = "decoder", .forward = random_cell(random, CellKind::kGru, 3, units)},
+        random_linear(random, units, 6)};
+    return message_of([&] { assemble(source, {}); });
+  };
+  const std::string mixed =
+      "'file': the layers of the encoder of a seq2seq all run forward, or all in both directions";
+  EXPECT_EQ(refusal({layer(3, true, false), layer(4, true, true)}, 8), mixed);
+  EXPECT_EQ(refusal({layer(3, true, true), layer(8, true, false)}, 8), mixed);
+  EXPECT_EQ(refusal({layer(3, false, true)}, 4), mixed);
+  EXPECT_EQ(refusal({layer(3, true, false), layer(4, true, false)}, 4),
+            "'file': its encoder has 2 recurrent layers and its decoder 1; layer l of a decoder "
+            "starts from layer l of its encoder, so the others would do nothing");
 }
 
 }  // namespace

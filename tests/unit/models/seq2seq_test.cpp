@@ -217,7 +217,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"cpu", "lstm", "additive", true, 1, 1, false, false, "decoder"},
                     Case{"test", "gru", "multiplicative", true, 1, 2, false, false, "all"},
                     Case{"cpu", "lstm", "additive", true, 2, 1, false, false, "all"},
-                    Case{"cpu", "lstm", "none", true, 2, 1},
+                    Case{"cpu", "lstm", "none", true, 2, 2},
                     Case{"test", "lstm", "none", false, 1, 2, true},
                     Case{"cpu", "gru", "none", false, 1, 1, false, false, "decoder"},
                     Case{"test", "gru_reset_before", "none", true, 2, 2},
