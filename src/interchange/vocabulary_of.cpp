@@ -90,6 +90,11 @@ SourceVocabulary vocabulary_of(SourceModel& source, std::int64_t count,
   const bool characters = !options.words.empty() && options.kind != "tagger" &&
                           std::ranges::all_of(pieces, is_one_character) &&
                           distinct.size() == pieces.size();
+  if (!options.words.empty()) {
+    source.account.find(characters ? "the texts of ids are characters, each of them one"
+                                   : "the texts of ids are words, and texts are words parted by "
+                                     "blanks");
+  }
   pieces = usable_texts(std::move(pieces), characters, source.account);
   std::string payload;
   for (const std::string& piece : pieces) payload += characters ? piece : piece + "\n";
