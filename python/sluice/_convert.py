@@ -79,7 +79,7 @@ def convert(source: _Path, target: Optional[_Path] = None, *, to: str = "sluice"
     report = report_of(_models.convert(**names, **given))
     if difference is None:
         return report
-    verdict = f"{verify_with} computes the same as the source's conversion (largest difference {difference:.2g}).\n"
+    verdict = f"The source in {verify_with} computes the same (largest difference {difference:.2g}).\n"
     return report._replace(difference=difference, text=report.text + verdict)
 
 
