@@ -165,12 +165,11 @@ void check(const ConvertRequest& request) {
         request.target, format);
   }
   const bool is_folder = request.to == "sluice" || request.to == "savedmodel";
-  is_folder ? api::prepare_output_folder(request.target)
-            : api::prepare_output_file(request.target);
+  is_folder ? api::prepare_output_folder(request.target) : api::prepare_output_file(request.target);
   if (request.to == "sluice") return;
   for (const std::string_view beside : kBeside) {
-    const bool is_written = (beside != ".index" || request.to == "tf1") &&
-                            (beside != ".toml" || request.to == "cudnn");
+    const bool is_written =
+        (beside != ".index" || request.to == "tf1") && (beside != ".toml" || request.to == "cudnn");
     if (is_written) api::prepare_output_file(request.target + std::string(beside));
   }
 }
@@ -215,10 +214,11 @@ void refuse_answers(const ConvertRequest& request) {
 CheckReport agreed(CheckReport report) {
   const LayerCheck* layer = report.first_to_differ();
   if (layer == nullptr) return report;
-  base::fail(ErrorCode::kNumeric,
-             "layer '{}' of {} differs from {} by up to {:.2g}, which is more than rounding; please "
-             "report this with the file",
-             layer->name, report.side, report.reference, layer->largest);
+  base::fail(
+      ErrorCode::kNumeric,
+      "layer '{}' of {} differs from {} by up to {:.2g}, which is more than rounding; please "
+      "report this with the file",
+      layer->name, report.side, report.reference, layer->largest);
 }
 
 /// The result of `use`, whose errors say that the disk has something else than was written.

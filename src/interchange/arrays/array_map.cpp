@@ -298,10 +298,11 @@ class Reader {
         : cell.kind == CellKind::kGru ? "r (reset), z (update) and n (candidate)"
                                       : "n";
     const toml::node* gates = table.get("gates");
-    refuse(gates == nullptr ? static_cast<const toml::node&>(table) : *gates,
-           fmt::format("{}; give the letters {} in the order in which the arrays have them",
-                       gates == nullptr ? "'gates' is missing here" : "gates is '" + cell.gates + "'",
-                       letters));
+    refuse(
+        gates == nullptr ? static_cast<const toml::node&>(table) : *gates,
+        fmt::format("{}; give the letters {} in the order in which the arrays have them",
+                    gates == nullptr ? "'gates' is missing here" : "gates is '" + cell.gates + "'",
+                    letters));
   }
 
   void set_cell(SourceCell& cell, const toml::table& table) const {

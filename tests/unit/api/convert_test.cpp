@@ -258,8 +258,7 @@ TEST(Convert, TakesTheWordsBesideASource) {
   const ConvertReport report =
       convert({.source = first + ".onnx", .target = second, .kind = "tagger"});
   ASSERT_GE(report.found.size(), 2U);
-  EXPECT_EQ(report.found[report.found.size() - 2],
-            "the words, in '" + first + ".onnx.words.txt'");
+  EXPECT_EQ(report.found[report.found.size() - 2], "the words, in '" + first + ".onnx.words.txt'");
   EXPECT_EQ(report.found.back(), "the texts of ids are words: each token is an id");
   EXPECT_EQ(io::read_model(second).blobs, io::read_model(first).blobs);
 }
@@ -327,9 +326,9 @@ TEST(Convert, KeepsNoFileWithAnotherWeight) {
     const testing::TemporaryFolder out;
     int negated = 0;
     const std::string message = message_of([&, name = file, format = to] {
-      api::run_conversion(
-          verified(source, out.path() / name, format),
-          [&](const auto& path) { negated = negate_in_files(path.parent_path(), weight); });
+      api::run_conversion(verified(source, out.path() / name, format), [&](const auto& path) {
+        negated = negate_in_files(path.parent_path(), weight);
+      });
     });
     // A checkpoint runs, and then the difference may be the conversion's as well.
     const char* expected = to == std::string("sluice")
@@ -375,9 +374,8 @@ TEST(Convert, NamesTheFilesThatItWrites) {
   const ConvertRequest request =
       verified(fixture_path("torch/lstm_tagger.pt").native(), target, "cudnn");
   const ConvertReport report = convert(request);
-  EXPECT_EQ(report.files,
-            (std::vector<std::string>{target, target + ".toml", target + ".words.txt",
-                                      target + ".labels.txt"}));
+  EXPECT_EQ(report.files, (std::vector<std::string>{target, target + ".toml", target + ".words.txt",
+                                                    target + ".labels.txt"}));
   EXPECT_EQ(to_text(report).find(".sluice-"), std::string::npos) << to_text(report);
   std::filesystem::remove(target);
   EXPECT_EQ(message_of([&] { convert(request); }),

@@ -122,7 +122,7 @@ TEST(TorchReader, KeepsToTheOrderOfTheFile) {
       message_of([&] { read_torch(arrays, {}); }),
       "'x' has tensors whose place is not known: first.weight, first.bias; take the recurrent "
       "part alone by --subgraph rnn, or leave them out by --set ignore=NAME,NAME: the "
-            "model then computes something else than the source");
+      "model then computes something else than the source");
 }
 
 TEST(TorchReader, RefusesShapesThatDoNotFit) {
