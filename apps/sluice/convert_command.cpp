@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cstdio>
 #include <memory>
 
@@ -34,7 +37,7 @@ void add_convert(CLI::App& program) {
       ->required();
   command->add_option("-o,--output", request->target,
                       "What to make: a checkpoint folder, or the target's file, folder or prefix; "
-                      "without it, the source is only described");
+                      "without it, nothing is written");
   command->add_option("--to", request->to, "The format to write")
       ->check(
           CLI::IsMember({"sluice", "torch", "keras", "tf1", "pb", "savedmodel", "onnx", "cudnn"}))
@@ -45,7 +48,8 @@ void add_convert(CLI::App& program) {
   command
       ->add_option("--verify-with", request->verify_with,
                    "Have the source's own program run it, too, through Sluice's Python package: "
-                   "torch (TorchScript), keras, tensorflow (SavedModels) or onnxruntime")
+                   "torch (TorchScript), keras, tensorflow (SavedModels) or onnxruntime; "
+                   "SLUICE_PYTHON names another interpreter than python3")
       ->check(CLI::IsMember({"torch", "keras", "tensorflow", "onnxruntime"}));
   command->add_option("--seed", request->seed, "Seed of that input")->capture_default_str();
   command
@@ -58,8 +62,9 @@ void add_convert(CLI::App& program) {
       ->check(CLI::IsMember({"features", "language_model", "tagger", "classifier", "seq2seq"}));
   command->add_option(
       "--subgraph", request->subgraph,
-      "Take only this recurrent layer, module or node, and in ONNX and Paddle those that "
-      "directly follow it, as a model of features");
+      "Take only this recurrent layer, module or node (A,B: these layers), and in ONNX and Paddle "
+      "those that directly follow it, as a model of features; of a model of Sluice: stack, "
+      "recurrent or encoder, by its kind");
   command->add_option("--map", request->map,
                       "A file (TOML) that says what the arrays of an .npz or .npy file or a "
                       "pickle are");
@@ -83,7 +88,7 @@ void add_convert(CLI::App& program) {
     if (request->target.empty()) {
       std::printf("Nothing is written: there is no -o.\n");
     } else {
-      std::printf("%s: written\n", request->target.c_str());
+      std::printf("%s: written\n", fmt::format("{}", fmt::join(report.files, ", ")).c_str());
     }
   });
 }

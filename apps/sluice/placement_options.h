@@ -24,7 +24,8 @@ inline void add_placement_options(CLI::App& command, Placement& placement) {
       .add_option(
           "--precision", placement.precision,
           "float32 anywhere; tf32, bfloat16 or float16 on a GPU (faster); int8 on a CPU; "
-          "bfloat16 on a CPU with AMX or AVX512_BF16, except for seq2seq. auto: float32, or "
+          "bfloat16 on a CPU with AMX or AVX512_BF16, except for seq2seq, whose decoders run in "
+          "float32 there. auto: float32, or "
           "the precision that the model was quantized for")
       ->capture_default_str();
 }

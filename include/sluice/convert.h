@@ -55,6 +55,7 @@ struct ConvertReport {
   std::vector<std::string> found;      ///< conventions, and where they stand
   std::vector<std::string> assumed;    ///< what the source does not say
   std::vector<std::string> left_out;   ///< what the model lacks of the source
+  std::vector<std::string> files{};    ///< what was written: the target, then the files beside it
   std::optional<CheckReport> check{};  ///< with ConvertRequest::verify
   /// With ConvertRequest::verify and a target of another program: the largest difference between
   /// the source and what was written, as its reader reads it back; 0 for a seq2seq, whose tensors

@@ -50,13 +50,13 @@ struct DecodeOptions {
   /// all. Only of a search.
   std::vector<std::vector<std::string>> forced{};
   /// Answers of a search compete by score / length penalty + this * sum over the input's tokens of
-  /// log min(sum of attention, 1), which keeps them from leaving tokens out; 0: they don't.
+  /// log min(sum of attention, 1), to leave out no token; 0: they don't. Needs a model's attention.
   double coverage_penalty = 0;
   /// Searches that share the beams evenly and keep apart: at each step candidates of a group lose
   /// `diversity` for each beam of the groups before it that goes on with the same token.
   std::int64_t groups = 1;
   double diversity = 0.5;
-  bool attention = false;  ///< whether hypotheses carry their attention
+  bool attention = false;  ///< whether hypotheses carry it; refused for models without
   /// Most inputs decoded together, fewer where they are long; 0: 32. Memory goes by the largest
   /// batch, and an enormous input is one alone.
   std::int64_t batch = 0;

@@ -47,7 +47,7 @@ def convert(source: _Path, target: Optional[_Path] = None, *, to: str = "sluice"
     target_words: the same as words of what an encoder-decoder writes.
     pad, unknown, begin, end: ids with a special meaning; an encoder-decoder reads the first two and writes the others.
     subgraph: the recurrent layer, module or node that is taken alone. map: a file that says what plain arrays are.
-    answers: what the source does not say: {"forget_bias": 1}.
+    answers: what the source does not say, as --set gives it: {"forget_bias": 1}.
     verify: compare all layers with the source's own equations in double precision, on random input drawn from `seed`;
         what was written is read back from the disk and compared, too.
     verify_with: "torch" (TorchScript archives), "keras", "tensorflow" (SavedModels) or "onnxruntime": the program runs the
@@ -55,8 +55,13 @@ def convert(source: _Path, target: Optional[_Path] = None, *, to: str = "sluice"
     device: "cuda" or "cuda:N": cuDNN on that GPU says how its packed buffer of weights is laid out. "cpu": its documented
         layout.
 
-    Raises sluice.Error: with verify and verify_with also if outputs differ; then nothing is written.
+    Raises ValueError for what the source leaves open (the message asks for it) and for an option without use,
+    FileNotFoundError, NotImplementedError, by name, for what Sluice or the target lacks, TypeError for an id that is no
+    int, and sluice.Error for a damaged file, and with verify and verify_with if outputs differ. Then nothing is written.
     """
+    for name, value in {"pad": pad, "unknown": unknown, "begin": begin, "end": end}.items():
+        if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__")):
+            raise TypeError(f"{name} is {value!r}; an id is an int, such as {name}=0")
     names = {"source": os.fspath(source), "target": os.fspath(target or ""), "to": to, "kind": kind or "",
              "words": os.fspath(words or ""), "labels": os.fspath(labels or ""),
              "target_words": os.fspath(target_words or ""), "subgraph": subgraph or "", "map": os.fspath(map or ""),
@@ -71,7 +76,11 @@ def convert(source: _Path, target: Optional[_Path] = None, *, to: str = "sluice"
                 "begin": None, "end": None, "answers": pairs, "verify": False, "seed": seed}
         difference = _verify_with.verify_with(verify_with, names["source"], lambda target, other: report_of(
             _models.convert(**{**bare, "target": target, "kind": other or names["kind"]})), seed)
-    return report_of(_models.convert(**names, **given))._replace(difference=difference)
+    report = report_of(_models.convert(**names, **given))
+    if difference is None:
+        return report
+    verdict = f"The source in {verify_with} computes the same (largest difference {difference:.2g}).\n"
+    return report._replace(difference=difference, text=report.text + verdict)
 
 
 def report_of(found: dict[str, Any]) -> ConvertReport:

@@ -70,4 +70,6 @@ def test_answers_and_refusals(arrays, tmp_path):
         sluice.convert(path, answers={"forget": 1})
     with pytest.raises(ValueError, match="no recurrent module 'gru'; it has: lstm"):
         sluice.convert(path, subgraph="gru")
+    with pytest.raises(TypeError, match="pad is '0'; an id is an int"):
+        sluice.convert(path, pad="0")
     assert not (tmp_path / "model").exists()

@@ -77,7 +77,7 @@ double sensitivity(const Pair& pair, const Rows& rows, const Rows& disturbed) {
   return squares == 0 ? 0 : largest / std::sqrt(squares / count);
 }
 
-/// What the source computes, and with a disturbance.
+/// The outputs of the source's layers, and the same under a disturbance of about rounding.
 struct Reference {
   Rows rows, disturbed;
 
@@ -163,7 +163,7 @@ CheckReport check_rows(const SourceModel& source, const interchange::Assembled& 
     SLUICE_ASSERT(layer != nullptr);
     comparisons.add(*layer, pair);
   }
-  return comparisons.report("the converted model, float32 on the CPU", source);
+  return comparisons.report("the model of Sluice, float32 on the CPU", source);
 }
 
 CheckReport check_written_rows(const SourceModel& source, const interchange::Assembled& made,
@@ -185,6 +185,7 @@ CheckReport check_written_rows(const SourceModel& source, const interchange::Ass
     values.steps = rows.front()[pair.source].value.steps;
     values.rows = kRows;
     values.width = rows.front()[pair.source].value.width;
+    // Each layer adds its rounding to that of the layers before it.
     values.sums = static_cast<std::int64_t>(i) + 1;
     for (const std::vector<LayerOutput>& row : rows) {
       values.lengths.push_back(static_cast<std::int32_t>(row[pair.source].value.steps));

@@ -25,7 +25,7 @@ class ConversionInputs {
   std::vector<interchange::LayerOutput> evaluate(const interchange::SourceModel& source,
                                                  std::size_t row,
                                                  const interchange::Noise& noise = {}) const;
-  /// Of a chain that has the ids of the model.
+  /// Outputs of a chain that reads the model's ids, not the source's.
   std::vector<interchange::LayerOutput> evaluate_written(const interchange::SourceModel& written,
                                                          std::size_t row) const;
 

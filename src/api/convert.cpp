@@ -42,6 +42,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kEndings{
      {".pt", "torch"},
      {".pth", "torch"},
      {".safetensors", "torch"}}};
+/// Endings of what an export has beside it.
+constexpr std::array<std::string_view, 4> kBeside{".index", ".toml", ".words.txt", ".labels.txt"};
 using interchange::SourceModel;
 
 std::vector<std::string> lines_of(const std::string& path) {
@@ -173,11 +175,38 @@ void check(const ConvertRequest& request) {
         "say --to {}, or another name",
         request.target, format);
   }
-  api::prepare_output_folder(request.target);
+  const bool is_folder = request.to == "sluice" || request.to == "savedmodel";
+  is_folder ? api::prepare_output_folder(request.target) : api::prepare_output_file(request.target);
   if (request.to == "sluice") return;
-  for (const std::string_view beside : {".words.txt", ".labels.txt", ".index", ".toml"}) {
-    api::prepare_output_folder(request.target + std::string(beside));
+  for (const std::string_view beside : kBeside) {
+    const bool is_written =
+        (beside != ".index" || request.to == "tf1") && (beside != ".toml" || request.to == "cudnn");
+    if (is_written) api::prepare_output_file(request.target + std::string(beside));
   }
+}
+
+/// --begin and --end mark texts that a model writes.
+void refuse_ids_without_use(const ConvertRequest& request, std::string_view kind) {
+  const bool writes_texts = kind == "language_model" || kind == "seq2seq";
+  SLUICE_CHECK(writes_texts || (!request.begin && !request.end),
+               "--begin and --end mark the texts that a model writes, and a {} writes none: leave "
+               "them out, and the ids stay ordinary words",
+               kind);
+}
+
+/// The source's own program runs the source, and Sluice's models have none.
+void refuse_program(const ConvertRequest& request) {
+  const bool runs_target = (request.verify_with == "onnxruntime" && request.to == "onnx") ||
+                           (request.verify_with == "keras" && request.to == "keras") ||
+                           (request.verify_with == "tensorflow" && request.to == "savedmodel");
+  const std::string target = request.target.empty() ? "FILE" : request.target;
+  base::fail(ErrorCode::kInvalidArgument,
+             "--verify-with has the program run the source, and '{}' is a model of Sluice: {}",
+             request.source,
+             runs_target ? fmt::format("convert without it, then run: sluice convert {} "
+                                       "--verify-with {}",
+                                       target, request.verify_with)
+                         : "use --verify");
 }
 
 /// A model of Sluice leaves nothing open.
@@ -196,10 +225,32 @@ void refuse_answers(const ConvertRequest& request) {
 CheckReport agreed(CheckReport report) {
   const LayerCheck* layer = report.first_to_differ();
   if (layer == nullptr) return report;
-  base::fail(ErrorCode::kNumeric,
-             "layer '{}' of {} differs from {} by up to {:.2g}, which is more than rounding: "
-             "nothing is written; please report this with the file",
-             layer->name, report.side, report.reference, layer->largest);
+  base::fail(
+      ErrorCode::kNumeric,
+      "layer '{}' of {} differs from {} by up to {:.2g}, which is more than rounding; please "
+      "report this with the file",
+      layer->name, report.side, report.reference, layer->largest);
+}
+
+/// The result of `use`, whose errors say that the disk has something else than was written.
+template <typename Use>
+auto proving_written(const Use& use) {
+  try {
+    return use();
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kOutOfMemory) throw;
+    base::fail(error.code(), "what was written is not what was read, and is removed: {}",
+               error.what());
+  }
+}
+
+/// The text with each `from` as `to`.
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (std::size_t at = text.find(from); at != std::string::npos;
+       at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
 }
 
 double largest_of(const CheckReport& report) {
@@ -242,12 +293,14 @@ class Conversion {
     input_ = read(request_, format_, device_.get());
     SLUICE_CHECK(device_ == nullptr || request_.to == "cudnn" || input_.asked_for_device,
                  "--device is for packed buffers of cuDNN, and '{}' has none", request_.source);
-    if (!from_sluice_) describe_source();
+    if (!from_sluice_) {
+      refuse_ids_without_use(request_, input_.made.kind);
+      describe_source();
+    }
     const bool is_proved_from_disk = to_sluice && !request_.target.empty();
     if (request_.verify && !from_sluice_ && !is_proved_from_disk) check_source();
     if (!request_.verify_with.empty()) {
-      SLUICE_CHECK(!from_sluice_, "'{}' is a model of Sluice, which {} does not run; use --verify",
-                   request_.source, request_.verify_with);
+      if (from_sluice_) refuse_program(request_);
       report_.difference = api::check_with_program(request_);
     }
     if (to_sluice) {
@@ -255,6 +308,7 @@ class Conversion {
     } else {
       write_export();
     }
+    list_files();
     return std::move(report_);
   }
 
@@ -280,16 +334,26 @@ class Conversion {
     if (request_.target.empty()) return;
     if (!request_.verify) return write(fs::path(request_.target));
     api::StagedOutput staged(request_.target);
-    write(staged.path());
-    if (after_write_) after_write_(staged.path());
     try {
+      write(staged.path());
+      if (after_write_) after_write_(staged.path());
       prove(staged.path());
     } catch (const Error& error) {
       if (error.code() == ErrorCode::kOutOfMemory) throw;
-      base::fail(error.code(), "what was written is not what was read, and is removed: {}",
-                 error.what());
+      base::fail(error.code(), "{}",
+                 replaced(error.what(), staged.path().native(), request_.target));
     }
     staged.commit();
+  }
+
+  void list_files() {
+    if (request_.target.empty()) return;
+    report_.files.push_back(request_.target);
+    if (request_.to == "sluice") return;
+    for (const std::string_view ending : kBeside) {
+      const std::string path = request_.target + std::string(ending);
+      if (fs::exists(path)) report_.files.push_back(path);
+    }
   }
 
   void write_checkpoint() {
@@ -299,7 +363,7 @@ class Conversion {
         },
         [&](const fs::path& path) {
           input_.made.container = {};  // There may be no memory for two.
-          input_.made.container = io::read_model(path);
+          input_.made.container = proving_written([&] { return io::read_model(path); });
           check_source();
         });
   }
@@ -336,15 +400,18 @@ class Conversion {
   }
 
   void prove_export(const interchange::Export& exported, const fs::path& path) {
-    const SourceModel back = interchange::read_back(exported, request_.to, path, device_.get());
+    SourceModel back = proving_written(
+        [&] { return interchange::read_back(exported, request_.to, path, device_.get()); });
     report_.written = 0;
-    if (back.layers.empty()) return;  // a seq2seq, of which read_back() compares the tensors
-    const CheckReport check = agreed(api::check_conversion(back, exported.model, request_.seed));
-    if (!report_.check) report_.check = check;
+    if (back.layers.empty()) return;  // a seq2seq, whose tensors read_back() compares
+    back.format = replaced(back.format, path.native(), request_.target);
     const SourceModel& source = from_sluice_ ? exported.chain : input_.source;
     const interchange::Assembled& made = from_sluice_ ? exported.model : input_.made;
-    report_.written = largest_of(
-        agreed(api::check_written(source, made, back, exported.model.pairs, request_.seed)));
+    const CheckReport written =
+        api::check_written(source, made, back, exported.model.pairs, request_.seed);
+    report_.written = largest_of(proving_written([&] { return agreed(written); }));
+    const CheckReport check = agreed(api::check_conversion(back, exported.model, request_.seed));
+    if (!report_.check) report_.check = check;
   }
 
   const ConvertRequest& request_;
@@ -387,12 +454,12 @@ std::string to_text(const ConvertReport& report) {
   }
   if (report.written) {
     text += fmt::format(
-        "Read back from the disk, what was written is the same as the source, at most {:.2g} "
-        "apart.\n",
+        "Read back from the disk, what was written computes the same as the source (largest "
+        "difference {:.2g}).\n",
         *report.written);
   }
   if (report.difference) {
-    text += fmt::format("The source's own program computes the same, at most {:.2g} apart.\n",
+    text += fmt::format("The source's own program computes the same (largest difference {:.2g}).\n",
                         *report.difference);
   }
   return text;

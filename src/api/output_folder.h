@@ -9,4 +9,7 @@ namespace sluice::api {
 /// can't be looked at or its parents can't be made.
 void prepare_output_folder(const std::string& path);
 
+/// The same of a file.
+void prepare_output_file(const std::string& path);
+
 }  // namespace sluice::api

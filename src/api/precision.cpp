@@ -48,8 +48,8 @@ void require_fast(const runtime::Precision& precision, const runtime::Device& de
   SLUICE_CHECK(dtype == runtime::DType::kBFloat16, "precision {} is a GPU's, not a CPU's; {}", name,
                kInstead);
   SLUICE_CHECK(kind != models::Seq2SeqConfig::kKind || has_decoders(dtype, device),
-               "precision {} on a CPU is not for models of kind {}, whose attention decoder is "
-               "computed in float32 there; {}",
+               "precision {} on a CPU is not for models of kind {}, whose decoders, with and "
+               "without attention, run in float32 there; {}",
                name, kind, kInstead);
   SLUICE_CHECK(has_fast_layers(dtype, device),
                "precision {} needs a CPU with AVX512_BF16 or AMX, which this one lacks: recurrent "

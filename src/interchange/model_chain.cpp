@@ -65,8 +65,10 @@ class Reader {
       read_encoder(models::Seq2SeqConfig::from_json(json));
     }
     if (recurrent_part_) {
-      std::erase_if(model_.layers, [](const SourceLayer& layer) {
-        return !std::holds_alternative<RecurrentLayer>(layer);
+      std::erase_if(model_.layers, [&](const SourceLayer& layer) {
+        if (std::holds_alternative<RecurrentLayer>(layer)) return false;
+        model_.account.leave_out(fmt::format("the layer '{}'", name_of(layer)));
+        return true;
       });
       return std::move(model_);
     }
@@ -101,6 +103,7 @@ class Reader {
                .layers = config.encoder_layers,
                .bidirectional = config.bidirectional},
               config.embedding, options);
+    model_.account.leave_out("both embeddings, the decoder and its output layer");
   }
 
   void read_features(const models::FeaturesConfig& config) {

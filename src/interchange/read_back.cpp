@@ -21,7 +21,8 @@ template <typename... Parts>
   base::fail(ErrorCode::kNumeric, "{}", fmt::format(text, std::forward<Parts>(parts)...));
 }
 
-/// What no variable of TensorFlow says, and the graph's functions are not followed for it.
+/// Answers to questions that the variables of TensorFlow leave open. A reader of a SavedModel does
+/// not look into its functions for them.
 ReadOptions answers_of(const SourceModel& chain) {
   ReadOptions options;
   const auto& first = chain.layers.front();

@@ -90,6 +90,13 @@ SourceVocabulary vocabulary_of(SourceModel& source, std::int64_t count,
   const bool characters = !options.words.empty() && options.kind != "tagger" &&
                           std::ranges::all_of(pieces, is_one_character) &&
                           distinct.size() == pieces.size();
+  if (!options.words.empty()) {
+    source.account.find(fmt::format("the texts of ids{} are {}",
+                                    texts_option == "--target-words" ? " that it writes" : "",
+                                    characters ? "characters: each character of a text is an id"
+                                    : options.kind == "tagger" ? "words: each token is an id"
+                                                               : "words parted by blanks"));
+  }
   pieces = usable_texts(std::move(pieces), characters, source.account);
   std::string payload;
   for (const std::string& piece : pieces) payload += characters ? piece : piece + "\n";

@@ -53,6 +53,9 @@ TEST(Convert, WritesAndReadsCudnnsBuffer) {
   EXPECT_NE(there.out.find("assumed   the layout of the packed buffer is that of cuDNN's"),
             std::string::npos)
       << there.out;
+  EXPECT_NE(there.out.find("x.npz, x.npz.toml, x.npz.words.txt, x.npz.labels.txt: written"),
+            std::string::npos)
+      << there.out;
   const Outcome back =
       place.sluice({"convert", "x.npz", "--map", "x.npz.toml", "--verify", "-o", "tagger"});
   ASSERT_EQ(back.code, 0) << back.err;

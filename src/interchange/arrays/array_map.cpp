@@ -105,6 +105,10 @@ class Reader {
     return node == nullptr ? nullptr : node->as_table();
   }
 
+  void require_key(const toml::table& table, std::string_view key) const {
+    if (!table.contains(key)) refuse(table, fmt::format("'{}' is missing here", key));
+  }
+
   template <typename Keys>
   void refuse_other_keys(const toml::table& table, std::string_view what, const Keys& keys) const {
     for (const auto& [key, node] : table) {
@@ -128,9 +132,23 @@ class Reader {
     const std::optional<std::string> name = node.value<std::string>();
     if (!name) refuse(node, "the name of an array is a text");
     const NamedArrays::Entry* found = arrays_.find(*name);
-    if (found == nullptr) refuse(node, fmt::format("'{}' has no array '{}'", model_.path, *name));
+    if (found == nullptr) refuse_array(node, *name);
     used_.insert(*name);
     return *found;
+  }
+  [[noreturn]] void refuse_array(const toml::node& node, const std::string& name) const {
+    constexpr std::size_t kMostNames = 20;
+    std::vector<std::string_view> names;
+    for (const NamedArrays::Entry& entry : arrays_.entries()) names.push_back(entry.name);
+    std::string rest;
+    const std::string suggestion = base::did_you_mean(name, names);
+    if (names.size() > kMostNames) {
+      const std::size_t more = names.size() - kMostNames;
+      names.resize(kMostNames);
+      rest = fmt::format(", and {} more", more);
+    }
+    refuse(node, fmt::format("'{}' has no array '{}'; it has: {}{}{}", model_.path, name,
+                             fmt::join(names, ", "), rest, suggestion));
   }
   HostTensor array(const toml::node& node) { return arrays_.read(entry(node).name); }
 
@@ -210,6 +228,7 @@ class Reader {
     stack.cell = kernels::recurrent::parse_cell(cell);
     stack.layers = value<std::int64_t>(table, "layers", 1);
     stack.directions = value<std::int64_t>(table, "directions", 1);
+    for (const char* key : {"input", "hidden"}) require_key(table, key);
     stack.input = value<std::int64_t>(table, "input", 0);
     stack.hidden = value<std::int64_t>(table, "hidden", 0);
     stack.projection = value<std::int64_t>(table, "projection", 0);
@@ -275,6 +294,20 @@ class Reader {
                               name));
   }
 
+  [[noreturn]] void refuse_gates(const toml::table& table, const SourceCell& cell) const {
+    const std::string_view letters =
+        cell.kind == CellKind::kLstm
+            ? "i (input), f (forget), g (candidate, Keras's c) and o (output)"
+        : cell.kind == CellKind::kGru ? "r (reset), z (update) and n (candidate)"
+                                      : "n";
+    const toml::node* gates = table.get("gates");
+    refuse(
+        gates == nullptr ? static_cast<const toml::node&>(table) : *gates,
+        fmt::format("{}; give the letters {} in the order in which the arrays have them",
+                    gates == nullptr ? "'gates' is missing here" : "gates is '" + cell.gates + "'",
+                    letters));
+  }
+
   void set_cell(SourceCell& cell, const toml::table& table) const {
     const std::string name = value<std::string>(table, "cell", "");
     const auto is = [&](std::string_view other) { return name == other; };
@@ -295,11 +328,7 @@ class Reader {
     cell.gates = value<std::string>(table, "gates", cell.kind == CellKind::kRnn ? "n" : "");
     std::string sorted = cell.gates;
     std::ranges::sort(sorted);
-    if (sorted != letters) {
-      refuse(table, fmt::format("gates is '{}'; give the letters {} in the order in which the "
-                                "arrays have them",
-                                cell.gates, letters));
-    }
+    if (sorted != letters) refuse_gates(table, cell);
     cell.forget_bias = value(table, "forget_bias", 0.0);
     cell.keeps_by_complement = value(table, "keeps_by_complement", false);
     const double slope = value(table, "hard_sigmoid", 0.0);

@@ -36,10 +36,16 @@ const CanonicalCell& cell_for_cudnn(const CanonicalLayer& layer) {
     if (!has) return;
     base::fail(ErrorCode::kUnsupported, "layer '{}' has {}, which cuDNN lacks", layer.name, what);
   };
+  const CanonicalCell& cell = layer.forward ? *layer.forward : *layer.backward;
+  const bool projects = !cell.weight_hr.empty();
   refuse(!layer.forward, "the backward direction alone");
-  refuse(layer.forward->hard_sigmoid, "hard sigmoids");
-  refuse(!layer.forward->weight_peephole.empty(), "peepholes");
-  return *layer.forward;
+  refuse(cell.hard_sigmoid, "hard sigmoids");
+  refuse(!cell.weight_peephole.empty(), "peepholes");
+  using kernels::recurrent::CellType;
+  refuse(cell.type == CellType::kGruResetBefore, "a GRU that resets before the product");
+  refuse(projects && cell.type != CellType::kLstm, "a projection of a cell other than LSTM");
+  refuse(projects && cell.output >= cell.hidden, "a projection that is not to fewer units");
+  return cell;
 }
 
 std::vector<Packed> packed(const std::vector<CanonicalLayer>& layers) {
@@ -66,6 +72,25 @@ std::vector<float> narrowed(const std::vector<double>& values) {
   return {values.begin(), values.end()};
 }
 
+/// A comment ends with its line and has no control characters.
+std::string in_comment(std::string text) {
+  for (char& one : text) {
+    const auto byte = static_cast<unsigned char>(one);
+    if (byte < 0x20 || byte == 0x7f) one = '?';
+  }
+  return text;
+}
+
+/// One word of a command.
+std::string in_shell(const std::string& text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+/";
+  if (text.find_first_not_of(kPlain) == std::string::npos) return text;
+  std::string quoted = "'";
+  for (const char one : in_comment(text)) one == '\'' ? quoted += "'\\''" : quoted += one;
+  return quoted + "'";
+}
+
 /// The archive, and the map that names its arrays.
 class Writer {
  public:
@@ -73,9 +98,9 @@ class Writer {
       : path_(path), archive_(path), device_(device) {}
 
   void write(const FoldedChain& chain) {
-    map_ = fmt::format("# Reads the arrays of {}: sluice convert {} --map {}\n",
-                       path_.filename().native(), path_.filename().native(),
-                       path_.filename().native() + ".toml");
+    const std::string name = path_.filename().native();
+    map_ = fmt::format("# Reads the arrays of {}: sluice convert {} --map {}\n", in_comment(name),
+                       in_shell(name), in_shell(name + ".toml"));
     if (chain.embedding != nullptr) {
       map_ += "\n[embedding]\n";
       add("table", "embedding", chain.embedding->table);

@@ -146,21 +146,26 @@ void keep_subgraph(Variables& variables, const ReadOptions& options) {
 void require_all_used(const Variables& variables, const ReadOptions& options, Account& account) {
   std::vector<std::string> scopes = comma_list(options.find("ignore").value_or(""));
   std::erase(scopes, "");
-  std::vector<std::string> ignored, unknown;
+  std::vector<std::string> ignored, others, unknown;
   for (const std::string& name : variables.unused()) {
     const bool is_ignored =
         std::ranges::any_of(scopes, [&](const std::string& scope) { return lies_in(name, scope); });
-    (is_ignored || !options.subgraph.empty() ? ignored : unknown).push_back(name);
+    (is_ignored ? ignored : options.subgraph.empty() ? unknown : others).push_back(name);
   }
   if (!unknown.empty()) {
     base::fail(ErrorCode::kUnsupported,
                "{}: it is not known what these variables are for: {}. Sluice reads an embedding, "
                "recurrent layers and a dense layer: name them with --set embedding=NAME, "
                "--set lstm=SCOPE and --set output=NAME, leave variables out with "
-               "--set ignore=NAME,SCOPE, or take the recurrent part alone with --subgraph SCOPE",
+               "--set ignore=NAME,SCOPE (the model then computes something else than the source), "
+               "or take the recurrent part alone with --subgraph SCOPE",
                variables.file(), listed(unknown));
   }
-  if (!ignored.empty()) account.leave_out("variables: " + listed(ignored));
+  if (!others.empty()) account.leave_out("variables: " + listed(others));
+  if (ignored.empty()) return;
+  account.leave_out("variables, by --set ignore: " + listed(ignored) +
+                    "; if the source computes with them, the model computes something else than "
+                    "the source");
 }
 
 }  // namespace sluice::interchange::tensorflow

@@ -281,7 +281,9 @@ class Reader {
       if (is_state(entry.name)) {
         ++states;
       } else if (is_ignored(entry.name)) {
-        model_.account.leave_out("'" + entry.name + "' (--set ignore)");
+        model_.account.leave_out("'" + entry.name +
+                                 "', by --set ignore; if the source computes with it, the model "
+                                 "computes something else than the source");
       } else {
         left.push_back(entry.name);
       }
@@ -296,7 +298,8 @@ class Reader {
     }
     base::fail(ErrorCode::kUnsupported,
                "'{}' has tensors whose place is not known: {}; take the recurrent part alone by "
-               "--subgraph {}, or leave them out by --set ignore=NAME,NAME",
+               "--subgraph {}, or leave them out by --set ignore=NAME,NAME: the model "
+               "then computes something else than the source",
                path(), fmt::join(left, ", "), modules_.front().name());
   }
 

@@ -9,7 +9,7 @@ namespace sluice::kernels::embedding {
 
 using runtime::Stream;
 
-/// Arguments of gather and scatter. What there are several of has three axes.
+/// Arguments of gather and scatter. Several tables are one tensor with three axes.
 struct GatherArgs {
   Tensor table, tokens, out;
   Dropout dropout;
@@ -33,7 +33,7 @@ struct Leaves {
   void (*gather)(Stream& stream, const GatherArgs& args);
   /// As many rows of all, without dropout.
   void (*gather_each)(Stream& stream, std::span<const GatherArgs> all);
-  /// Of each, `out` goes into the table. As many rows of all.
+  /// Writes the rows of `out` into the table, the same number of rows for each of `all`.
   void (*scatter_each)(Stream& stream, std::span<const GatherArgs> all);
   void (*gather_backward)(Stream& stream, const GatherBackwardArgs& args);
 };

@@ -50,7 +50,7 @@ CudnnLayout cudnn_layout(const CudnnStack& stack);
 /// device has no cuDNN, and ErrorCode::kDevice with cuDNN's own words.
 CudnnLayout cudnn_layout(const CudnnStack& stack, runtime::Device& device);
 
-/// What a device with cuDNN brings along.
+/// A function that needs cuDNN; a device whose build has cuDNN registers it.
 struct CudnnPlaces {
   /// Gives parts their offsets and the buffer its size.
   void (*place)(const CudnnStack&, runtime::Device&, CudnnLayout&);

@@ -176,8 +176,10 @@ TEST_F(CudnnBuffer, RefusesWhatDoesNotFit) {
             "'weights' has 100 numbers, but a GRU with these sizes has 135; check cell, layers, "
             "directions, input, hidden, projection and biases in '" +
                 path("map.toml").native() + "'");
-  expect("cell = \"gru\"\nhidden = 5\n", "input = 0; it must be from 1 to 1048576");
+  expect("cell = \"gru\"\ninput = 0\nhidden = 5\n", "input = 0; it must be from 1 to 1048576");
   expect("cell = \"gru\"\ninput = 2\nhidden = 5\nlayers = 9000\n", "layers = 9000");
+  expect("cell = \"gru\"\nhidden = 5\n", "line 1: 'input' is missing here");
+  expect("cell = \"gru\"\ninput = 5\n", "line 1: 'hidden' is missing here");
   expect("cell = \"gru_reset_before\"\ninput = 2\nhidden = 5\n", "cuDNN's GRU resets after");
   expect("cell = \"tanh\"\n", "line 1: cell is 'tanh'; use lstm");
   expect("cell = \"lstm\"\nbiases = \"two\"\n", "biases is 'two'; use both");
@@ -199,7 +201,7 @@ TEST_F(CudnnBuffer, RefusesWhatCudnnLacks) {
   EXPECT_EQ(refusal({.peeps = true}), "layer 'layer0' has peepholes, which cuDNN lacks");
   EXPECT_EQ(refusal({.hard_sigmoid = true}), "layer 'layer0' has hard sigmoids, which cuDNN lacks");
   EXPECT_EQ(refusal({.type = CellType::kGruResetBefore}),
-            "cuDNN's GRU resets after the product, not before");
+            "layer 'layer0' has a GRU that resets before the product, which cuDNN lacks");
   EXPECT_FALSE(std::filesystem::exists(path("x.npz")));
 }
 

@@ -104,7 +104,9 @@ TEST(TensorflowCheckpoint, LeavesOutWhatTheCallerSays) {
   EXPECT_EQ(model.account.left_out[0],
             "single numbers of training: 'beta1_power', 'beta2_power', 'global_step'");
   EXPECT_EQ(model.account.left_out[1].substr(0, 43), "21 variables of optimizers and averages: 'M");
-  EXPECT_EQ(model.account.left_out[2], "variables: 'Model/softmax_b', 'Model/softmax_w'");
+  EXPECT_EQ(model.account.left_out[2],
+            "variables, by --set ignore: 'Model/softmax_b', 'Model/softmax_w'; if the source "
+            "computes with them, the model computes something else than the source");
 }
 
 TEST(TensorflowCheckpoint, TakesDirectionsAndPoolingFromAnswers) {

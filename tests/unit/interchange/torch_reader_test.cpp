@@ -92,7 +92,8 @@ TEST(TorchReader, RefusesTensorsWithoutAPlace) {
                                         {"optimizer.state.0", {8, 3}}});
   EXPECT_EQ(message_of([&] { read_torch(arrays, {}); }),
             "'x' has tensors whose place is not known: norm.weight; take the recurrent part alone "
-            "by --subgraph rnn, or leave them out by --set ignore=NAME,NAME");
+            "by --subgraph rnn, or leave them out by --set ignore=NAME,NAME: the "
+            "model then computes something else than the source");
   const SourceModel model = read_torch(arrays, answers({"ignore=norm"}));
   EXPECT_EQ(model.account.left_out.size(), 2U);
 }
@@ -120,7 +121,8 @@ TEST(TorchReader, KeepsToTheOrderOfTheFile) {
   EXPECT_EQ(
       message_of([&] { read_torch(arrays, {}); }),
       "'x' has tensors whose place is not known: first.weight, first.bias; take the recurrent "
-      "part alone by --subgraph rnn, or leave them out by --set ignore=NAME,NAME");
+      "part alone by --subgraph rnn, or leave them out by --set ignore=NAME,NAME: the "
+      "model then computes something else than the source");
 }
 
 TEST(TorchReader, RefusesShapesThatDoNotFit) {
