@@ -34,9 +34,9 @@ struct StackReply {
 struct StackRequest {
   /// The sequence that goes on; 0: a sequence that begins and ends with this request.
   std::uint64_t sequence = 0;
-  bool begin = false;  ///< the sequence begins here, anew if one of this name is open
-  bool end = false;    ///< the sequence ends here
-  std::vector<float> frames = {};         ///< [steps, features]
+  bool begin = false;              ///< the sequence begins here, anew if one of this name is open
+  bool end = false;                ///< the sequence ends here
+  std::vector<float> frames = {};  ///< [steps, features]
   std::vector<std::int32_t> tokens = {};  ///< [steps]
   Clock::time_point deadline = Clock::time_point::max();
   /// Called once, on the executor's thread. It must not throw or wait.
@@ -58,11 +58,11 @@ struct StackRequest {
 class StackBatcher {
  public:
   struct Limits {
-    std::int64_t requests = 1024;           ///< that wait or run
-    std::int64_t waiting_steps = 1 << 20;   ///< of all requests that wait or run
-    std::int64_t sequences = 4096;          ///< open ones; requests without a sequence don't count
-    std::int64_t steps = 1 << 16;           ///< of a request
-    std::int64_t vocabulary = 0;            ///< of a model on tokens
+    std::int64_t requests = 1024;          ///< that wait or run
+    std::int64_t waiting_steps = 1 << 20;  ///< of all requests that wait or run
+    std::int64_t sequences = 4096;         ///< open ones; requests without a sequence don't count
+    std::int64_t steps = 1 << 16;          ///< of a request
+    std::int64_t vocabulary = 0;           ///< of a model on tokens
     Clock::duration idle = std::chrono::minutes(5);  ///< an idle sequence may then be forgotten
   };
   using Ticket = std::uint64_t;

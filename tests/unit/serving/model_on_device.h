@@ -74,8 +74,7 @@ class ModelOnDevice {
   const models::Model& model() const { return *model_; }
   std::int64_t features() const { return model_->kind() == "tagger" ? 0 : kFeatures; }
   PieceRunner runner(const PieceRunner::Capacity& capacity) const {
-    return {context_, *model_, architecture_of(*model_), features(), capacity,
-            refusal_of(*model_)};
+    return {context_, *model_, architecture_of(*model_), features(), capacity, refusal_of(*model_)};
   }
 
   /// The answers to a whole sequence of frames, or of tokens.

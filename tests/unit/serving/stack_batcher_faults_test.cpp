@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <memory>
 #include <new>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "runtime/device.h"
 #include "serving/stack_batcher.h"
@@ -36,11 +39,12 @@ class FakeRuns final : public PieceRuns {
   io::TensorTable state(const Context&, std::int32_t slot) override {
     if (on_state) on_state();
     io::TensorTable table;
-    table.add(io::HostTensor::of<float>("sum", {1}, {&sums_[static_cast<std::size_t>(slot)], 1}));
+    const std::span<const float> sum(&sums_[static_cast<std::size_t>(slot)], 1);
+    table.add("sum", io::HostTensor::copy_of(sum, {1}));
     return table;
   }
   void set_state(const Context&, std::int32_t slot, const io::TensorTable& state) override {
-    sums_[static_cast<std::size_t>(slot)] = state.at("sum").values<float>()[0];
+    sums_[static_cast<std::size_t>(slot)] = state.find("sum")->values<float>()[0];
   }
 
   Hook on_run, on_state;
@@ -186,12 +190,13 @@ TEST_F(StackBatcherFaults, ADeadlineMayPassInTheMiddle) {
 TEST_F(StackBatcherFaults, OtherThreadsMayCancelAndSubmitWhileABatchRuns) {
   StackReply reply, other;
   const StackBatcher::Ticket ticket = submit(1, {1, 2, 3}, true, reply);
+  bool is_first = true;
   runs_.on_run = [&] {
+    if (!std::exchange(is_first, false)) return;
     std::jthread([&] {
       batcher_->cancel(ticket);
       submit(2, {5}, true, other);
     }).join();
-    runs_.on_run = {};
   };
   batcher_->run(context_);
   batcher_->run(context_);

@@ -199,10 +199,9 @@ TEST_P(StackBatcherTest, RefusesAtTheLimits) {
   run_all(batcher);
   EXPECT_EQ(refusal(0, true), "");  // needs no place among the open sequences
   batcher.submit(request_of(random_input(6), 1, false, false, &reply));
-  EXPECT_EQ(message_of([&] {
-              batcher.submit(request_of(random_input(2), 2, false, false, &reply));
-            }),
-            "7 steps wait already, and 2 more would exceed 8; try again later");
+  EXPECT_EQ(
+      message_of([&] { batcher.submit(request_of(random_input(2), 2, false, false, &reply)); }),
+      "7 steps wait already, and 2 more would exceed 8; try again later");
   run_all(batcher);
   EXPECT_EQ(
       message_of([&] { batcher.submit(request_of(random_input(7), 1, false, false, &reply)); }),
