@@ -44,10 +44,11 @@ class FakeRuns final : public PieceRuns {
     return table;
   }
   void set_state(const Context&, std::int32_t slot, const io::TensorTable& state) override {
+    if (on_set_state) on_set_state();
     sums_[static_cast<std::size_t>(slot)] = state.find("sum")->values<float>()[0];
   }
 
-  Hook on_run, on_state;
+  Hook on_run, on_state, on_set_state;
 
  private:
   Capacity capacity_;
@@ -157,6 +158,22 @@ TEST_F(StackBatcherFaults, AFailedMoveToTheHostFailsTheRequestThatNeededTheSlot)
   EXPECT_EQ(again.answer.values, std::vector<float>{3});
   EXPECT_EQ(first.answer.values, std::vector<float>{11});
   EXPECT_EQ(second.answer.values, std::vector<float>{12});
+}
+
+TEST_F(StackBatcherFaults, AFailedMoveToTheDeviceLeavesTheSequenceWhereItStood) {
+  StackReply reply, other;
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    submit(i, {1}, true, i == 1 ? reply : other);
+    run_all();
+  }
+  runs_.on_set_state = [] { throw Error(ErrorCode::kOutOfMemory, "no memory"); };
+  submit(1, {10}, false, reply);
+  run_all();
+  EXPECT_EQ(reply.outcome, Outcome::kFailed);
+  runs_.on_set_state = {};
+  submit(1, {10}, false, reply);
+  run_all();
+  EXPECT_EQ(reply.answer.values, std::vector<float>{11});
 }
 
 TEST_F(StackBatcherFaults, ForgetsIdleSequencesForNewOnes) {

@@ -119,7 +119,6 @@ TEST_P(StackBatcherTest, AnswersAsEachSequenceAlone) { check_against_alone(kCapa
 
 TEST_P(StackBatcherTest, AnswersAsEachSequenceAloneWithFewSlots) {
   check_against_alone({.slots = 3, .rows = 4, .time = 3});
-  check_against_alone({.slots = 1, .rows = 1, .time = 2});
 }
 
 TEST_P(StackBatcherTest, RunsRequestsOfOneSequenceInTheirOrder) {
