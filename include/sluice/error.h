@@ -12,7 +12,7 @@ enum class ErrorCode {
   kIo,               ///< the operating system refused to read or write (full disk, permissions)
   kFormat,           ///< a file's content is damaged, malformed or of a newer revision
   kUnsupported,      ///< valid, but no implementation here can do it
-  kOutOfMemory,      ///< an allocation was refused; the process stays usable
+  kOutOfMemory,      ///< memory, or a place in a queue, was refused; the process stays usable
   kDevice,           ///< a device, driver or library for it is missing or failed
   kNumeric,          ///< the computation diverged (NaN or infinite loss)
   kInternal,         ///< an invariant of Sluice itself was broken: a bug

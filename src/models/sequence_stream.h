@@ -5,6 +5,7 @@
 
 #include "kernels/recurrent/recurrent.h"
 #include "models/part_plan.h"
+#include "models/state_rows.h"
 #include "models/step_model.h"
 
 namespace sluice::models {
@@ -26,15 +27,14 @@ class SequenceStream {
   /// The model's source of one row [time, 1, ..] -> PartPlan::run_part.
   Tensor run(const Context& context, const Tensor& source);
   /// Where the sequence stands; views stay valid until the next call.
-  std::vector<StateTensor> state() const;
+  std::vector<StateTensor> state() const { return from_.state(); }
 
  private:
   std::int64_t time_;
   std::unique_ptr<TrainingPlan> plan_;
   PartPlan* parts_;
   runtime::Arena arena_;
-  runtime::Buffer memory_;
-  StackStates from_, to_;
+  StateRows from_, to_;
 };
 
 }  // namespace sluice::models

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "base/check.h"
 #include "decoding/stream_state.h"
@@ -23,20 +24,44 @@ struct PieceRunner::Bucket {
   }
 };
 
-PieceRunner::PieceRunner(const Context& context, const models::Model& model,
-                         const kernels::recurrent::Descriptor& stack, std::int64_t features,
-                         const Capacity& capacity)
-    : model_(model),
-      stack_(stack),
-      features_(features),
-      capacity_(capacity),
-      pool_(context, stack, model.parameters().storage(context), capacity.slots),
-      from_(context, stack, model.parameters().storage(context), capacity.rows),
-      to_(context, stack, model.parameters().storage(context), capacity.rows) {
-  SLUICE_ASSERT(stack.directions == 1);
+namespace {
+
+/// Refuses before any memory is taken.
+const PieceRuns::Capacity& checked(const PieceRuns::Capacity& capacity,
+                                   const kernels::recurrent::Descriptor& stack,
+                                   std::string_view refusal) {
+  if (!refusal.empty()) {
+    base::fail(ErrorCode::kUnsupported, "sequences can't run in pieces: {}", refusal);
+  }
+  if (stack.directions != 1) {
+    base::fail(ErrorCode::kUnsupported,
+               "sequences can't run in pieces: the model is bidirectional, so its first answer "
+               "depends on the last step");
+  }
   SLUICE_CHECK(capacity.slots >= 1 && capacity.rows >= 1 && capacity.time >= 1,
                "{} slots, {} rows and {} steps are no capacity; each must be 1 or more",
                capacity.slots, capacity.rows, capacity.time);
+  // The slot pool has one slot more.
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - 1;
+  SLUICE_CHECK(capacity.slots <= kMost && capacity.rows <= kMost && capacity.time <= kMost,
+               "{} slots, {} rows and {} steps are too many; each may be {} at most",
+               capacity.slots, capacity.rows, capacity.time, kMost);
+  return capacity;
+}
+
+}  // namespace
+
+PieceRunner::PieceRunner(const Context& context, const models::Model& model,
+                         const kernels::recurrent::Descriptor& stack, std::int64_t features,
+                         const Capacity& capacity, std::string_view refusal)
+    : model_(model),
+      features_(features),
+      capacity_(checked(capacity, stack, refusal)),
+      pool_(context, stack, model.parameters().storage(context), capacity.slots),
+      from_(context, stack, model.parameters().storage(context), capacity.rows),
+      to_(context, stack, model.parameters().storage(context), capacity.rows) {
+  // Finds out whether the model has PartPlans. state() and set_state() need this plan as well.
+  bucket_of(context, 1);
 }
 
 PieceRunner::~PieceRunner() = default;
@@ -56,7 +81,12 @@ PieceRunner::Bucket& PieceRunner::bucket_of(const Context& context, std::int64_t
   made->starts = planner.saved(DType::kInt32, {rows});
   made->slots = planner.saved(DType::kInt32, {rows});
   made->plan = model_.training_plan(context, planner, {rows, time, time}, false);
-  made->parts = &dynamic_cast<models::PartPlan&>(*made->plan);
+  made->parts = dynamic_cast<models::PartPlan*>(made->plan.get());
+  if (made->parts == nullptr) {
+    base::fail(ErrorCode::kUnsupported,
+               "sequences can't run in pieces: a {} model reads whole sequences only",
+               model_.kind());
+  }
   made->arena = runtime::Arena(context.device(), planner);
   made->parts->pack(context, made->arena);
   bucket = std::move(made);
@@ -130,13 +160,6 @@ std::vector<PieceAnswer> PieceRunner::run(const Context& context, std::span<cons
   return download(context, answers, pieces);
 }
 
-std::vector<models::StateTensor> PieceRunner::first_row() const {
-  const models::StackStates states = from_.view(1);
-  std::vector<models::StateTensor> tensors{{"h", states.h, 1}};
-  if (states.c) tensors.push_back({"c", states.c, 1});
-  return tensors;
-}
-
 Tensor PieceRunner::index_of(const Context& context, std::int32_t slot) {
   SLUICE_ASSERT(slot >= 0 && slot < capacity_.slots);
   const Bucket& bucket = bucket_of(context, 1);
@@ -147,16 +170,16 @@ Tensor PieceRunner::index_of(const Context& context, std::int32_t slot) {
 
 io::TensorTable PieceRunner::state(const Context& context, std::int32_t slot) {
   pool_.load(context, index_of(context, slot), from_.view(1));
-  return decoding::download_state(context, first_row());
+  return decoding::download_state(context, from_.state());
 }
 
 void PieceRunner::set_state(const Context& context, std::int32_t slot,
                             const io::TensorTable& state) {
-  decoding::upload_state(context, first_row(), state);
+  decoding::upload_state(context, from_.state(), state);
   pool_.store(context, from_.view(1), index_of(context, slot));
 }
 
-// Answers lie step by step, a row beside the other.
+// `answers` is [time, rows, ...].
 std::vector<PieceAnswer> PieceRunner::download(const Context& context, const Tensor& answers,
                                                std::span<const Piece> pieces) const {
   std::vector<PieceAnswer> found(pieces.size());

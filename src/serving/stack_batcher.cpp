@@ -3,24 +3,55 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
+#include <new>
+#include <utility>
 
 #include "base/check.h"
 
 namespace sluice::serving {
 namespace {
 
-void append(PieceAnswer& answer, PieceAnswer more) {
-  answer.values.insert(answer.values.end(), more.values.begin(), more.values.end());
-  answer.labels.insert(answer.labels.end(), more.labels.begin(), more.labels.end());
+/// Runs `body` and returns its exception as an Error.
+template <typename Body>
+std::optional<Error> error_of(Body&& body) {
+  try {
+    body();
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorCode::kOutOfMemory, "out of memory on the host");
+  } catch (const std::exception& error) {
+    return Error(ErrorCode::kInternal, fmt::format("an unexpected exception: {}", error.what()));
+  } catch (...) {
+    return Error(ErrorCode::kInternal, "an unexpected exception of an unknown type");
+  }
+}
+
+template <typename Jobs>
+void deliver(Jobs& ended) {
+  for (auto& job : ended) {
+    if (job.request.reply) job.request.reply(std::move(job.result));
+  }
 }
 
 }  // namespace
 
-StackBatcher::StackBatcher(PieceRunner& runner, const Limits& limits)
+StackBatcher::StackBatcher(PieceRuns& runner, const Limits& limits)
     : runner_(runner), limits_(limits) {
+  SLUICE_CHECK(limits.waiting_steps >= limits.steps,
+               "a request of {} steps would never run, since {} steps may wait; allow more",
+               limits.steps, limits.waiting_steps);
   for (auto slot = static_cast<std::int32_t>(runner.capacity().slots); slot > 0; --slot) {
     free_slots_.push_back(slot - 1);
   }
+}
+
+StackBatcher::~StackBatcher() {
+  static_cast<void>(error_of([this] {
+    close({ErrorCode::kOutOfMemory, "the server closes, so this request was not answered"});
+  }));
 }
 
 std::int64_t StackBatcher::requests() const {
@@ -33,7 +64,7 @@ std::int64_t StackBatcher::sequences() const {
   return std::ssize(sequences_);
 }
 
-// The steps of a request.
+// Returns the steps of a request.
 std::int64_t StackBatcher::check(const StackRequest& request) const {
   const std::int64_t features = runner_.features();
   const std::int64_t numbers = std::ssize(request.frames), tokens = std::ssize(request.tokens);
@@ -52,48 +83,69 @@ std::int64_t StackBatcher::check(const StackRequest& request) const {
   return steps;
 }
 
-StackBatcher::Ticket StackBatcher::submit(StackRequest request) {
-  const std::int64_t steps = check(request);
-  const std::scoped_lock lock(mutex_);
-  if (std::ssize(tickets_) >= limits_.requests) {
-    base::fail(ErrorCode::kOutOfMemory, "{} requests wait already; try again later",
-               limits_.requests);
-  }
-  const Ticket ticket = last_ticket_ + 1;
-  const bool is_alone = request.sequence == 0;
-  if (is_alone) request.begin = request.end = true;
-  const Key key{is_alone ? ticket : request.sequence, is_alone};
-  auto found = sequences_.find(key);
-  if (!request.begin) {
-    SLUICE_CHECK(found != sequences_.end() && found->second.is_open,
-                 "there is no sequence {} to go on with; begin it with its first request",
-                 request.sequence);
-  }
-  if (found == sequences_.end()) {
+StackBatcher::Place StackBatcher::place_of(const StackRequest& request, Sequences& made) {
+  const auto found = sequences_.find(request.sequence);
+  SLUICE_CHECK(request.begin || (found != sequences_.end() && found->second->is_open),
+               "there is no sequence {} to go on with; begin it with its first request",
+               request.sequence);
+  if (found != sequences_.end()) return found->second;
+  if (request.sequence != 0) {
     forget_idle(Clock::now());
     if (std::ssize(sequences_) >= limits_.sequences) {
       base::fail(ErrorCode::kOutOfMemory, "{} sequences are open already; end some, or try later",
                  limits_.sequences);
     }
-    found = sequences_.try_emplace(key).first;
   }
-  Sequence& sequence = found->second;
-  if (sequence.jobs.empty()) ready_.push_back(key);
-  sequence.is_open = !request.end;
-  sequence.used = Clock::now();
-  sequence.jobs.push_back({.ticket = ticket, .request = std::move(request), .steps = steps});
-  last_ticket_ = ticket;
-  tickets_.emplace(ticket, key);
-  work_.notify_one();
-  return ticket;
+  made.push_back({.name = request.sequence, .list = &made});
+  return made.begin();
 }
 
+StackBatcher::Ticket StackBatcher::submit(StackRequest given) {
+  const std::int64_t steps = check(given);
+  if (given.sequence == 0) given.begin = given.end = true;
+  Jobs jobs;
+  jobs.push_back({.request = std::move(given), .steps = steps});
+  Job& job = jobs.front();
+  const StackRequest& request = job.request;
+
+  const std::scoped_lock lock(mutex_);
+  if (closed_) throw *closed_;
+  if (std::ssize(tickets_) >= limits_.requests) {
+    base::fail(ErrorCode::kOutOfMemory, "{} requests wait already; try again later",
+               limits_.requests);
+  }
+  if (waiting_steps_ + steps > limits_.waiting_steps) {
+    base::fail(ErrorCode::kOutOfMemory,
+               "{} steps wait already, and {} more would exceed {}; try again later",
+               waiting_steps_, steps, limits_.waiting_steps);
+  }
+  Sequences made;
+  const Place place = place_of(request, made);
+  job.ticket = last_ticket_ + 1;
+  tickets_.emplace(job.ticket, &job);
+  if (place->list == &made && place->name != 0) {
+    try {
+      sequences_.emplace(place->name, place);
+    } catch (...) {
+      tickets_.erase(job.ticket);
+      throw;
+    }
+  }
+  // Nothing throws from here on.
+  if (place->jobs.empty() && place->list != &busy_) move_to(ready_, place);
+  place->is_open = !request.end;
+  place->used = Clock::now();
+  place->jobs.splice(place->jobs.end(), jobs);
+  waiting_steps_ += steps;
+  work_.notify_one();
+  return ++last_ticket_;
+}
+
+// The executor needs no call: it doesn't wait as long as there are requests.
 void StackBatcher::cancel(Ticket ticket) {
   const std::scoped_lock lock(mutex_);
   const auto found = tickets_.find(ticket);
-  if (found == tickets_.end()) return;
-  for (Job& job : sequences_.at(found->second).jobs) job.cancelled |= job.ticket == ticket;
-  work_.notify_one();
+  if (found != tickets_.end()) found->second->cancelled = true;
 }
 
 bool StackBatcher::wait(Clock::time_point until) {
@@ -101,72 +153,88 @@ bool StackBatcher::wait(Clock::time_point until) {
   return work_.wait_until(lock, until, [this] { return !ready_.empty(); });
 }
 
-void StackBatcher::end_first_job(Sequence& sequence, StackReply reply, std::vector<Ended>& ended) {
-  Job& job = sequence.jobs.front();
-  const bool is_done = reply.outcome == StackReply::Outcome::kDone;
-  if (!is_done && (job.given > 0 || job.request.begin || job.request.end)) {
-    sequence.is_broken = true;
-  }
-  tickets_.erase(job.ticket);
-  ended.push_back({std::move(job.request.reply), std::move(reply)});
-  sequence.jobs.pop_front();
+void StackBatcher::move_to(Sequences& list, Place place) {
+  list.splice(list.end(), *place->list, place);
+  place->list = &list;
 }
 
-void StackBatcher::drop_stale_jobs(Sequence& sequence, std::vector<Ended>& ended) {
+void StackBatcher::end_first_job(Sequence& sequence, StackReply::Outcome outcome,
+                                 std::optional<Error> error, Jobs& ended) {
+  Job& job = sequence.jobs.front();
+  if (outcome != StackReply::Outcome::kDone) {
+    if (job.given > 0 || job.request.begin || job.request.end) sequence.is_broken = true;
+    job.result.answer = {};
+  }
+  job.result.outcome = outcome;
+  job.result.error = std::move(error);
+  tickets_.erase(job.ticket);
+  waiting_steps_ -= job.steps;
+  ended.splice(ended.end(), sequence.jobs, sequence.jobs.begin());
+}
+
+void StackBatcher::drop_stale_jobs(Sequence& sequence, Jobs& ended) {
   using Outcome = StackReply::Outcome;
   const Clock::time_point now = Clock::now();
   while (!sequence.jobs.empty()) {
     const Job& job = sequence.jobs.front();
     if (job.cancelled) {
-      end_first_job(sequence, {.outcome = Outcome::kCancelled}, ended);
+      end_first_job(sequence, Outcome::kCancelled, {}, ended);
     } else if (job.request.deadline <= now) {
-      end_first_job(sequence, {.outcome = Outcome::kExpired}, ended);
+      end_first_job(sequence, Outcome::kExpired, {}, ended);
     } else if (sequence.is_broken && !job.request.begin) {
       const Error error(
           ErrorCode::kInvalidArgument,
           fmt::format("sequence {} was broken off by a request that did not run to its end; begin "
                       "it anew",
-                      job.request.sequence));
-      end_first_job(sequence, {.outcome = Outcome::kFailed, .error = error}, ended);
+                      sequence.name));
+      end_first_job(sequence, Outcome::kFailed, error, ended);
     } else {
       return;
     }
   }
 }
 
-// A sequence without jobs that nothing can go on with.
-bool StackBatcher::forget_if_over(const Key& key, Sequence& sequence) {
-  if (!sequence.jobs.empty() || (sequence.is_open && !sequence.is_broken)) return false;
-  if (sequence.slot >= 0) free_slots_.push_back(sequence.slot);
-  sequences_.erase(key);
-  return true;
+void StackBatcher::file(Place place) {
+  if (!place->jobs.empty()) {
+    move_to(ready_, place);
+  } else if (!place->is_open || place->is_broken) {
+    forget(place);
+  } else {
+    move_to(place->slot >= 0 ? idle_ : stored_, place);
+  }
+}
+
+void StackBatcher::forget(Place place) {
+  if (place->slot >= 0) free_slots_.push_back(place->slot);
+  sequences_.erase(place->name);
+  place->list->erase(place);
 }
 
 void StackBatcher::forget_idle(Clock::time_point now) {
-  std::erase_if(sequences_, [&](const auto& entry) {
-    const Sequence& sequence = entry.second;
-    if (!sequence.jobs.empty() || now - sequence.used < limits_.idle) return false;
-    if (sequence.slot >= 0) free_slots_.push_back(sequence.slot);
-    return true;
-  });
+  for (Sequences* list : {&idle_, &stored_}) {
+    while (!list->empty() && now - list->front().used >= limits_.idle) forget(list->begin());
+  }
 }
 
-// Where there is none, the sequence that had nothing to do for longest gives its own.
-bool StackBatcher::take_slot(const Context& context, Sequence& sequence) {
-  if (sequence.slot >= 0) return true;
-  if (free_slots_.empty()) {
-    Sequence* oldest = nullptr;
-    for (auto& [key, other] : sequences_) {
-      if (other.slot < 0 || other.runs || !other.jobs.empty()) continue;
-      if (oldest == nullptr || other.used < oldest->used) oldest = &other;
-    }
-    if (oldest == nullptr) return false;
-    oldest->kept = runner_.state(context, oldest->slot);
-    oldest->is_kept = true;
-    free_slots_.push_back(std::exchange(oldest->slot, -1));
+// `victim` is set if its states have to move first. Sequences of ready_ from `searched` on have no
+// slot to give.
+bool StackBatcher::take_slot(Place place, Place& searched, Sequence*& victim) {
+  if (place->slot >= 0) return true;
+  if (!free_slots_.empty()) {
+    place->slot = free_slots_.back();
+    free_slots_.pop_back();
+    return true;
   }
-  sequence.slot = free_slots_.back();
-  free_slots_.pop_back();
+  if (!idle_.empty()) {
+    victim = &idle_.front();
+    move_to(busy_, idle_.begin());
+  }
+  while (victim == nullptr) {
+    if (searched == std::next(place)) return false;
+    --searched;
+    if (searched->slot >= 0) victim = &*searched;
+  }
+  place->slot = std::exchange(victim->slot, -1);
   return true;
 }
 
@@ -186,96 +254,122 @@ Piece StackBatcher::next_piece(const Sequence& sequence) const {
   return piece;
 }
 
-std::vector<StackBatcher::Chosen> StackBatcher::choose(const Context& context,
-                                                       std::vector<Ended>& ended) {
-  std::vector<Chosen> chosen;
-  std::deque<Key> waiting;
-  for (; !ready_.empty(); ready_.pop_front()) {
-    const Key key = ready_.front();
-    Sequence& sequence = sequences_.at(key);
-    drop_stale_jobs(sequence, ended);
-    if (sequence.jobs.empty()) {
-      forget_if_over(key, sequence);
+void StackBatcher::choose(std::vector<Chosen>& chosen, Jobs& ended) {
+  const std::int64_t rows = runner_.capacity().rows;
+  const std::scoped_lock lock(mutex_);
+  chosen.reserve(static_cast<std::size_t>(std::min(rows, std::ssize(ready_))));
+  for (auto next = ready_.begin(); next != ready_.end();) {
+    const Place place = next++;
+    drop_stale_jobs(*place, ended);
+    if (place->jobs.empty()) file(place);
+  }
+  // No slot becomes free below, so nothing from `searched` on can get one in this round.
+  Place searched = ready_.end();
+  for (auto next = ready_.begin(); next != searched && std::ssize(chosen) < rows;) {
+    const Place place = next++;
+    Sequence* victim = nullptr;
+    if (!take_slot(place, searched, victim)) continue;
+    chosen.push_back({&*place, &place->jobs.front(), next_piece(*place), victim});
+    move_to(busy_, place);
+  }
+}
+
+void StackBatcher::move_states(const Context& context, Chosen& one) {
+  if (one.victim != nullptr) {
+    Sequence& victim = *one.victim;
+    if (!victim.is_kept && !victim.is_broken) {
+      victim.kept = runner_.state(context, one.piece.slot);
+      victim.is_kept = true;
+    }
+    one.victim = nullptr;
+  }
+  Sequence& sequence = *one.sequence;
+  if (!sequence.is_kept) return;
+  if (!one.piece.first) runner_.set_state(context, one.piece.slot, sequence.kept);
+  sequence.is_kept = false;
+  sequence.kept = {};
+}
+
+void StackBatcher::run_pieces(const Context& context, std::vector<Chosen>& chosen) {
+  const std::optional<Error> error = error_of([&] {
+    std::vector<Piece> pieces;
+    for (const Chosen& one : chosen) {
+      if (!one.error) pieces.push_back(one.piece);
+    }
+    if (pieces.empty()) return;
+    const std::vector<PieceAnswer> answers = runner_.run(context, pieces);
+    SLUICE_ASSERT(answers.size() == pieces.size());
+    auto answer = answers.begin();
+    for (Chosen& one : chosen) {
+      if (!one.error) one.job->result.answer.append(*answer++);
+    }
+  });
+  for (Chosen& one : chosen) {
+    if (one.error) continue;
+    // After a failed run the states in the slot are undefined.
+    one.sequence->is_broken = error.has_value();
+    one.error = error;
+  }
+}
+
+void StackBatcher::settle(std::vector<Chosen>& chosen, Jobs& ended) {
+  using Outcome = StackReply::Outcome;
+  const std::scoped_lock lock(mutex_);
+  for (Chosen& one : chosen) {
+    Sequence& sequence = *one.sequence;
+    sequence.used = Clock::now();
+    // The states of the victim are still in its slot.
+    if (one.victim != nullptr) one.victim->slot = std::exchange(sequence.slot, -1);
+    if (one.error) {
+      end_first_job(sequence, Outcome::kFailed, one.error, ended);
       continue;
     }
-    if (std::ssize(chosen) == runner_.capacity().rows || !take_slot(context, sequence)) {
-      waiting.push_back(key);
-      continue;
-    }
-    sequence.runs = true;
-    chosen.push_back({key, &sequence, next_piece(sequence)});
+    one.job->given += one.piece.steps;
+    if (one.job->given == one.job->steps) end_first_job(sequence, Outcome::kDone, {}, ended);
   }
-  ready_ = std::move(waiting);
-  return chosen;
-}
-
-void StackBatcher::leave(const std::vector<Chosen>& chosen) {
-  for (const Chosen& one : chosen) {
-    one.sequence->runs = false;
-    one.sequence->used = Clock::now();
-    if (!one.sequence->jobs.empty()) {
-      ready_.push_back(one.key);
-    } else {
-      forget_if_over(one.key, *one.sequence);
-    }
-  }
-}
-
-void StackBatcher::settle(const std::vector<Chosen>& chosen, std::vector<PieceAnswer> answers,
-                          std::vector<Ended>& ended) {
-  for (std::size_t i = 0; i < chosen.size(); ++i) {
-    Sequence& sequence = *chosen[i].sequence;
-    Job& job = sequence.jobs.front();
-    if (chosen[i].piece.first) sequence.is_broken = false;
-    append(job.answer, std::move(answers[i]));
-    job.given += chosen[i].piece.steps;
-    if (job.given < job.steps) continue;
-    end_first_job(sequence, {.answer = std::move(job.answer)}, ended);
-  }
-}
-
-void StackBatcher::fail(const std::vector<Chosen>& chosen, const Error& error,
-                        std::vector<Ended>& ended) {
-  for (const Chosen& one : chosen) {
-    one.sequence->jobs.front().given = 1;  // who knows how far it ran
-    end_first_job(*one.sequence, {.outcome = StackReply::Outcome::kFailed, .error = error}, ended);
-  }
+  while (!busy_.empty()) file(busy_.begin());
 }
 
 std::int64_t StackBatcher::run(const Context& context) {
-  std::vector<Ended> ended;
+  Jobs ended;
   std::vector<Chosen> chosen;
-  std::optional<Error> lost;
+  std::optional<Error> thrown = error_of([&] { choose(chosen, ended); });
+  // Only this thread changes the slots and states of sequences that are busy or ready, so it needs
+  // no lock while the device works.
+  for (Chosen& one : chosen) {
+    one.error = thrown ? thrown : error_of([&] { move_states(context, one); });
+  }
+  run_pieces(context, chosen);
+  settle(chosen, ended);
+  deliver(ended);
+  const auto is_lost = [](const Chosen& one) {
+    return one.error && one.error->code() == ErrorCode::kDeviceLost;
+  };
+  if (const auto lost = std::ranges::find_if(chosen, is_lost); lost != chosen.end()) {
+    thrown = lost->error;
+    close(*thrown);
+  }
+  if (thrown) throw *thrown;
+  return std::ssize(chosen);
+}
+
+void StackBatcher::close(const Error& error) {
+  Jobs ended;
   {
     const std::scoped_lock lock(mutex_);
-    chosen = choose(context, ended);
-  }
-  // Only this thread takes sequences that run away or moves what they hold.
-  try {
-    std::vector<Piece> pieces;
-    for (const Chosen& one : chosen) {
-      Sequence& sequence = *one.sequence;
-      if (std::exchange(sequence.is_kept, false)) {
-        if (!one.piece.first) runner_.set_state(context, sequence.slot, sequence.kept);
-        sequence.kept = {};
+    if (closed_) return;
+    closed_ = error;
+    for (; !ready_.empty(); forget(ready_.begin())) {
+      Sequence& sequence = ready_.front();
+      while (!sequence.jobs.empty()) {
+        end_first_job(sequence, StackReply::Outcome::kFailed, error, ended);
       }
-      pieces.push_back(one.piece);
     }
-    std::vector<PieceAnswer> answers = runner_.run(context, pieces);
-    const std::scoped_lock lock(mutex_);
-    settle(chosen, std::move(answers), ended);
-    leave(chosen);
-  } catch (const Error& error) {
-    const std::scoped_lock lock(mutex_);
-    fail(chosen, error, ended);
-    leave(chosen);
-    if (error.code() == ErrorCode::kDeviceLost) lost = error;
+    for (Sequences* list : {&idle_, &stored_}) {
+      while (!list->empty()) forget(list->begin());
+    }
   }
-  for (Ended& one : ended) {
-    if (one.call) one.call(std::move(one.reply));
-  }
-  if (lost) throw *lost;
-  return std::ssize(chosen);
+  deliver(ended);
 }
 
 }  // namespace sluice::serving

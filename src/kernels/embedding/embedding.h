@@ -49,8 +49,8 @@ struct Placed {
   Tensor rows, tokens, table;
 };
 /// The inverse of gather_each, of tables with three axes in the rows' dtype: table[l, tokens[i]] =
-/// rows[l, i]. A token must not stand there twice. A device without a host skips one that is
-/// outside of the table.
+/// rows[l, i]. A token may occur twice only if its rows are equal. A device without a host skips a
+/// token outside the table.
 void scatter_each(const Context& context, std::span<const Placed> all);
 
 struct GatherBackwardArgs {

@@ -330,6 +330,13 @@ TEST_P(Embedding, PlacesRowsInSeveralTables) {
     check_scatter<base::BFloat16>(features);
     check_scatter<base::Float16>(features);
   }
+  // Equal rows may share a place.
+  const Tensor table = put(std::vector<float>(12, 1.0f), Shape{1, 3, 4});
+  const Tensor equal = put(std::vector<float>{0, 0, 0, 0, 5, 6, 7, 8, 0, 0, 0, 0}, Shape{1, 3, 4});
+  const Placed shared{equal, put(std::vector<std::int32_t>{2, 0, 2}), table};
+  scatter_each(context_, {&shared, 1});
+  EXPECT_EQ(get<float>(table), (std::vector<float>{5, 6, 7, 8, 1, 1, 1, 1, 0, 0, 0, 0}));
+
   const Tensor tables = put(std::vector<float>(24, 1.0f), Shape{2, 4, 3});
   const Tensor tokens = put(std::vector<std::int32_t>{0, 1});
   const auto refuse = [&](const Tensor& rows, const Tensor& to, const Tensor& picked) {

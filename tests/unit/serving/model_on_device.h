@@ -10,23 +10,27 @@
 #include "serving/piece_runner.h"
 #include "unit/support/on_device.h"
 
-/// Small models of random weights that read forward only, and what they answer a sequence alone.
+/// Small models with random weights that read forward only, and their answers to one sequence.
 namespace sluice::serving {
 
 inline constexpr std::int64_t kFeatures = 3, kVocabulary = 17;
 
+inline models::TaggerConfig tagger_config() {
+  models::TaggerConfig config;
+  config.vocabulary = kVocabulary;
+  config.labels = 9;
+  config.embedding = 7;
+  config.hidden = 10;
+  config.layers = 2;
+  config.cell = "gru";
+  config.bidirectional = false;
+  config.output = "softmax";
+  return config;
+}
+
 inline std::unique_ptr<models::Model> make_model(const std::string& kind) {
   if (kind == "tagger") {
-    models::TaggerConfig config;
-    config.vocabulary = kVocabulary;
-    config.labels = 9;
-    config.embedding = 7;
-    config.hidden = 10;
-    config.layers = 2;
-    config.cell = "gru";
-    config.bidirectional = false;
-    config.output = "softmax";
-    return std::make_unique<models::Tagger>(config);
+    return std::make_unique<models::Tagger>(tagger_config());
   }
   models::FeaturesConfig config;
   config.features = kFeatures;
@@ -47,7 +51,14 @@ inline const kernels::recurrent::Descriptor& architecture_of(const models::Model
   return dynamic_cast<const models::Features&>(model).stack().architecture();
 }
 
-/// A model on a device. Its weights are large, so that what came before shows.
+inline std::string refusal_of(const models::Model& model) {
+  if (const auto* tagger = dynamic_cast<const models::Tagger*>(&model)) {
+    return tagger->config().refuse_parts();
+  }
+  return dynamic_cast<const models::Features&>(model).config().refuse_parts();
+}
+
+/// A model on a device. Its weights are large, so that earlier steps change later answers.
 class ModelOnDevice {
  public:
   ModelOnDevice(const char* device, const std::string& kind)
@@ -60,9 +71,10 @@ class ModelOnDevice {
   }
 
   const Context& context() const { return context_; }
+  const models::Model& model() const { return *model_; }
   std::int64_t features() const { return model_->kind() == "tagger" ? 0 : kFeatures; }
   PieceRunner runner(const PieceRunner::Capacity& capacity) const {
-    return {context_, *model_, architecture_of(*model_), features(), capacity};
+    return {context_, *model_, architecture_of(*model_), features(), capacity, refusal_of(*model_)};
   }
 
   /// The answers to a whole sequence of frames, or of tokens.

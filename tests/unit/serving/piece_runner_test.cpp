@@ -6,9 +6,12 @@
 #include <random>
 
 #include "unit/serving/model_on_device.h"
+#include "unit/support/message_of.h"
 
 namespace sluice::serving {
 namespace {
+
+using testing::message_of;
 
 constexpr PieceRunner::Capacity kCapacity{.slots = 11, .rows = 6, .time = 4};
 
@@ -55,11 +58,6 @@ class PieceRunnerTest : public ::testing::TestWithParam<Case> {
   std::mt19937 engine_{3};
 };
 
-void append(PieceAnswer& answer, const PieceAnswer& more) {
-  answer.values.insert(answer.values.end(), more.values.begin(), more.values.end());
-  answer.labels.insert(answer.labels.end(), more.labels.begin(), more.labels.end());
-}
-
 // Sequences come, go on by pieces of any length beside any others, leave and give their slots to
 // new ones; what each is answered is what it is answered alone.
 TEST_P(PieceRunnerTest, AnswersAsEachSequenceAlone) {
@@ -87,7 +85,7 @@ TEST_P(PieceRunnerTest, AnswersAsEachSequenceAlone) {
     const std::vector<PieceAnswer> answers = runner.run(model_.context(), pieces);
     for (std::int64_t i = count - 1; i >= 0; --i) {
       Sequence& sequence = running[index(i)];
-      append(sequence.answer, answers[index(i)]);
+      sequence.answer.append(answers[index(i)]);
       sequence.given += pieces[index(i)].steps;
       if (sequence.given < sequence.steps) continue;
       expect_same(sequence.answer, model_.alone(sequence.frames, sequence.tokens),
@@ -110,6 +108,37 @@ TEST_P(PieceRunnerTest, RefusesWhatDoesNotFit) {
   short_of_input.steps = 2;
   EXPECT_THROW(runner.run(model_.context(), {&short_of_input, 1}), Error);
   EXPECT_TRUE(runner.run(model_.context(), {}).empty());
+}
+
+TEST_P(PieceRunnerTest, RefusesCapacitiesBeforeItTakesMemory) {
+  const auto refusal = [&](const PieceRunner::Capacity& capacity) {
+    return message_of([&] { model_.runner(capacity); });
+  };
+  EXPECT_EQ(refusal({.slots = 0, .rows = 1, .time = 1}),
+            "0 slots, 1 rows and 1 steps are no capacity; each must be 1 or more");
+  EXPECT_EQ(refusal({.slots = 2147483647, .rows = 1, .time = 1}),
+            "2147483647 slots, 1 rows and 1 steps are too many; each may be 2147483646 at most");
+}
+
+TEST(PieceRunnerModels, RefusesThoseThatNeedWholeSequences) {
+  const auto device = runtime::open_device("test");
+  const Context context(*device);
+  const auto refusal = [&](const models::TaggerConfig& config, std::string_view reason) {
+    models::Tagger model(config);
+    model.parameters().allocate(context, runtime::DType::kFloat32, false);
+    return message_of(
+        [&] { PieceRunner(context, model, architecture_of(model), 0, kCapacity, reason); });
+  };
+  models::TaggerConfig config = tagger_config();
+  config.output = "crf";
+  EXPECT_EQ(refusal(config, config.refuse_parts()),
+            "sequences can't run in pieces: the model scores all labels of a sentence together, by "
+            "a CRF");
+  config = tagger_config();
+  config.bidirectional = true;
+  EXPECT_EQ(refusal(config, ""),
+            "sequences can't run in pieces: the model is bidirectional, so its first answer "
+            "depends on the last step");
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, PieceRunnerTest, ::testing::ValuesIn(cases()), name_of);
