@@ -193,7 +193,12 @@ def _main() -> None:
     program, seed = request.pop("program"), request["seed"]
 
     def convert(target: str, kind: Any) -> Any:
-        return report_of(_models.convert(**{**request, "target": target, "kind": kind or request["kind"]}))
+        try:
+            found = _models.convert(**{**request, "target": target, "kind": kind or request["kind"]})
+        except TypeError:  # other arguments than this package's
+            raise RuntimeError("this Python package of Sluice is of another version than the program; install the one "
+                               "that came with it") from None
+        return report_of(found)
 
     try:
         difference = verify_with(program, request["source"], convert, seed)

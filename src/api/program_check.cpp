@@ -28,6 +28,7 @@ std::string request_json(const ConvertRequest& request) {
                             {"kind", request.kind},
                             {"words", ""},
                             {"labels", ""},
+                            {"target_words", ""},
                             {"pad", nullptr},
                             {"unknown", nullptr},
                             {"begin", nullptr},
@@ -36,7 +37,8 @@ std::string request_json(const ConvertRequest& request) {
                             {"map", request.map},
                             {"answers", request.answers},
                             {"verify", false},
-                            {"seed", request.seed}};
+                            {"seed", request.seed},
+                            {"device", request.device}};
   return json.dump();
 }
 

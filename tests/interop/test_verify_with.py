@@ -1,5 +1,7 @@
 """sluice.convert(verify_with=...) and `sluice convert --verify-with`: the source's own program agrees, or a change shows."""
 
+import os
+import pathlib
 import subprocess
 import sys
 
@@ -76,10 +78,26 @@ def test_what_is_not_known(tmp_path):
 
 def test_the_modules_main(tmp_path):
     source = keras_model(str(tmp_path / "model.keras"))
-    request = ('{"program": "keras", "source": "%s", "to": "sluice", "kind": "", "words": "", "labels": "", "pad": null, '
+    request = ('{"program": "keras", "source": "%s", "to": "sluice", "kind": "", "words": "", "labels": "", '
+               '"target_words": "", "device": "cpu", "pad": null, '
                '"unknown": null, "begin": null, "end": null, "subgraph": "", "map": "", "answers": [], "verify": false, '
                '"seed": 1}' % source)
     done = subprocess.run([sys.executable, "-m", "sluice._verify_with"], input=request, text=True, capture_output=True,
                           timeout=300)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     assert float(done.stdout) < 1e-5
+    other = subprocess.run([sys.executable, "-m", "sluice._verify_with"], input=request.replace("target_words", "words_of"),
+                           text=True, capture_output=True, timeout=300)
+    assert other.returncode == 3
+    assert "of another version than the program" in other.stdout
+
+
+def test_the_program(tmp_path):
+    """The program starts the module of this package."""
+    program = pathlib.Path(os.environ.get("SLUICE_PROGRAM", "build/sluice"))
+    if not program.exists():
+        pytest.skip("there is no program at build/sluice, or at SLUICE_PROGRAM")
+    done = subprocess.run([program, "convert", keras_model(str(tmp_path / "model.keras")), "--verify-with", "keras"],
+                          env={**os.environ, "SLUICE_PYTHON": sys.executable}, text=True, capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "program" in done.stdout.splitlines()[-1]
