@@ -152,7 +152,7 @@ struct SourceModel {
   std::string format;  ///< "a Keras file (.keras)", for messages
   std::string path;
   std::vector<SourceLayer> layers;
-  /// Of an encoder-decoder without attention, whose encoder is `layers`: an embedding, recurrent
+  /// The decoder of a model without attention whose encoder is `layers`: an embedding, recurrent
   /// layers in one direction and a linear layer. Recurrent layer l starts from the last states of
   /// recurrent layer l of `layers`, those of both directions next to each other, or from zero.
   std::vector<SourceLayer> decoder = {};

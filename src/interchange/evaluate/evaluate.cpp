@@ -48,7 +48,7 @@ CellState zero_state(const SourceCell& cell) {
           std::vector<double>(static_cast<std::size_t>(cell.hidden))};
 }
 
-/// Those of two directions next to each other.
+/// The states of two directions next to each other.
 CellState joined(CellState first, const CellState& second) {
   first.h.insert(first.h.end(), second.h.begin(), second.h.end());
   first.c.insert(first.c.end(), second.c.begin(), second.c.end());

@@ -123,7 +123,7 @@ class KeptSteps : public testing::OnDevice {
     }
   }
 
-  /// Of a model with attention, which is kept, or without.
+  /// Compares searches of an encoder-decoder, whose attention is kept if it has one.
   template <typename Search, typename Options>
   void expect_same_of_sources(Options keeping, Options looking, const char* attention) {
     models::Seq2SeqConfig config;

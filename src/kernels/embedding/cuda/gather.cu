@@ -207,7 +207,7 @@ void gather_same(Stream& stream, const GatherArgs& args) {
   gather_as<std::uint32_t, kPlaces>(stream, one, false);
 }
 
-/// Those that move by 16 bytes together, in launches of up to kMostStacks; the others one by one.
+/// Moves rows of 16 bytes together, in launches of up to kMostStacks, and other rows one by one.
 template <bool kPlaces, typename One>
 void move_each(Stream& stream, std::span<const GatherArgs> all, const One& one) {
   std::array<GatherArgs, kMostStacks> together;
